@@ -41,6 +41,7 @@ from scheduler.errors import ConfigurationError, Fault
 from scheduler.extenders.documents import kinds_sent_whole
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
+from scheduler.plugins.devices.candidates import load_selectors
 from scheduler.user_plugins.calls import background_calls, plugin_calls
 
 
@@ -153,6 +154,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         ),
         observers=(memory.observe, decisions.observe),
         culprit=lambda: _culprit(engine),
+        load_selectors=load_selectors,
     )
 
 

@@ -43,6 +43,7 @@ from scheduler.controller.settings import ShellSettings
 from scheduler.controller.shell_metrics import watch_serving, watch_shell
 from scheduler.controller.tasks import Tasks
 from scheduler.controller.watch.feed import WatchFeed
+from scheduler.controller.watch.first_seen import OnceSeen
 from scheduler.controller.watch.health import silent_kinds
 from scheduler.controller.watch.known import KnownObjects
 from scheduler.controller.watch.reconcile import Reconciler
@@ -126,7 +127,8 @@ class Assembly:
         self._old_objects = garbage.OldObjects()
         self.loop.when_idle = self._when_idle
         self.statuses = self._group_statuses() if settings.keeps_group_counts and not settings.is_shadow else None
-        feed = WatchFeed(self.inbox, self.refusals, self.shadow, self.statuses)
+        self.devices_seen = OnceSeen(parts.load_selectors)
+        feed = WatchFeed(self.inbox, self.refusals, self.shadow, self.devices_seen, self.statuses)
         self.outage = Outage()
         self.reflectors = [
             Reflector(
@@ -168,7 +170,7 @@ class Assembly:
 
     def _when_idle(self) -> None:
         self._old_objects.collect()
-        if self._is_synced:
+        if self._is_synced and not self.sink.open_writes:
             self._was_idle.set()
 
     def _may_pop(self) -> bool:

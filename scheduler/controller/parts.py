@@ -39,6 +39,9 @@ class Parts(Struct, frozen=True):
     """Checks a new configuration; None: the configuration cannot change before the next start."""
     culprit: Callable[[], Mapping[str, object]] = dict
     """What to say of the last decision if it was slow: its pod and its extension points."""
+    load_selectors: Callable[[], None] = lambda: None
+    """Called in a thread when the first DeviceClass or ResourceSlice comes: what decides about devices takes some 0.2 s
+    to load."""
 
 
 EngineFactory = Callable[[], Parts]

@@ -151,6 +151,7 @@ class Shell(Assembly):
                     waiting = {r.kind.value: r.health.value for r in self.reflectors if not r.synced.is_set()}
                     log.warning("Still waiting for the first lists; nothing is scheduled", kinds=waiting)
         await self.inbox.emptied()
+        await self.devices_seen.settled()
         garbage.keep_what_is_there()
         self._is_synced = True
         self.inbox.put(Synced())

@@ -64,6 +64,12 @@ class ApiObject(ApiStruct, frozen=True):
         return self.metadata.resource_version
 
     @property
+    def version_number(self) -> int:
+        """The resource version, which grows within a kind; 0 where it is no number."""
+        text = self.metadata.resource_version
+        return int(text) if text.isdecimal() else 0
+
+    @property
     def labels(self) -> Labels:
         return self.metadata.labels
 

@@ -191,3 +191,32 @@ async def test_claims_made_for_extended_resources_are_counted(
 async def events(client: ApiClient, reason: str) -> list[dict[str, Any]]:
     listed = await read(client, "/apis/events.k8s.io/v1/namespaces/default/events")
     return [one for one in listed["items"] if one["reason"] == reason]
+
+
+async def test_a_claim_left_over_for_extended_resources_is_replaced_and_its_pod_bound(
+    connection: ConnectionSettings, client: ApiClient
+) -> None:
+    """As by a scheduler that was killed between the claim and the binding."""
+    await create(client, "/api/v1/nodes", node_json("n1"))
+    gpus = device_class("gpus", 'device.driver == "gpu.example.com"', extendedResourceName="example.com/gpu")
+    await create(client, f"{RESOURCES}/deviceclasses", gpus)
+    await create(client, f"{RESOURCES}/resourceslices", resource_slice("n1", gpu("gpu-0")))
+    asking = pod_json("p")
+    asking["spec"]["containers"][0].setdefault("resources", {}).setdefault("requests", {})["example.com/gpu"] = "1"
+    pod = (await create(client, PODS, asking))["metadata"]
+    left = claim("left-over", "gpus")
+    del left["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod["uid"], "controller": True}
+    left["metadata"] |= {
+        "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+        "ownerReferences": [owner],
+        "finalizers": ["resource.kubernetes.io/delete-protection"],
+    }
+    await create(client, CLAIMS, left)
+    async with scheduling(connection):
+        await bound(client, "p")
+        (made,) = (await read(client, CLAIMS))["items"]
+    assert made["metadata"]["name"] != "left-over"
+    assert made["status"]["reservedFor"][0]["uid"] == pod["uid"]
+    status = (await read(client, f"{PODS}/p"))["status"]
+    assert status["extendedResourceClaimStatus"]["resourceClaimName"] == made["metadata"]["name"]

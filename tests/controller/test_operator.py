@@ -18,7 +18,9 @@ from scheduler.controller.settings import OperatorOptions
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
-from tests.controller.conftest import create, until
+from scheduler.simulate.cluster import EmbeddedCluster
+from scheduler.testing.documents import node_json, pod_json
+from tests.controller.conftest import PODS, create, until
 from tests.controller.running import running_shell
 from tests.limits import WAIT_SECONDS
 
@@ -140,4 +142,16 @@ async def test_kopf_is_imported_when_there_is_nothing_else_to_do(connection: Con
 async def test_an_endpoint_for_probes_is_there_once_the_first_lists_are(connection: ConnectionSettings) -> None:
     async with running_shell(connection, operator=OperatorOptions(liveness_port=free_port())) as shell:
         await until(lambda: shell._operator is not None)
+        assert not shell._was_idle.is_set()
+
+
+async def test_kopf_is_not_imported_while_a_pod_is_being_bound(
+    cluster: EmbeddedCluster, connection: ConnectionSettings, client: ApiClient
+) -> None:
+    await create(client, "/api/v1/nodes", node_json("n1"))
+    cluster.faults.delay("POST", "/binding", 30.0)
+    async with running_shell(connection, operator=OperatorOptions()) as shell:
+        await create(client, PODS, pod_json("p"))
+        await until(lambda: shell.sink.open_writes > 0)
+        shell.loop.when_idle()
         assert not shell._was_idle.is_set()

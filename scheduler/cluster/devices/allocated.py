@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from scheduler.cluster.devices.slices import Amounts, DeviceId, PoolKey
@@ -25,8 +25,8 @@ class Holdings:
         self._shares: ForkableDict[PoolKey, dict[str, dict[str, Amounts]]] = ForkableDict()
         """Pool → device → share → what it consumes."""
 
-    def add(self, holder: str, allocation: Allocation) -> tuple[PoolKey, ...]:
-        """The pools concerned."""
+    def add(self, holder: str, allocation: Allocation) -> tuple[DeviceId, ...]:
+        """The devices concerned."""
         results = list(_counted(allocation))
         for result in results:
             pool = (result.driver, result.pool)
@@ -35,10 +35,10 @@ class Holdings:
             else:
                 shares = _of_pool(self._shares, pool, _copied).setdefault(result.device, {})
                 shares[result.share_id] = consumed_by(result)
-        return _pools(results)
+        return tuple([result.device_id for result in results])
 
-    def remove(self, allocation: Allocation) -> tuple[PoolKey, ...]:
-        """The pools concerned."""
+    def remove(self, allocation: Allocation) -> tuple[DeviceId, ...]:
+        """The devices concerned."""
         results = list(_counted(allocation))
         for result in results:
             pool = (result.driver, result.pool)
@@ -50,7 +50,7 @@ class Holdings:
                 shares.pop(result.share_id, None)
                 if not shares:
                     _drop(self._shares, pool, result.device, _copied)
-        return _pools(results)
+        return tuple([result.device_id for result in results])
 
     def taken_in(self, pool: PoolKey) -> dict[str, str]:
         """Device → who has all of it. Do not change it."""
@@ -106,10 +106,6 @@ def consumed_by(result: DeviceResult) -> Amounts:
 
 def _counted(allocation: Allocation) -> Iterator[DeviceResult]:
     return (result for result in allocation.devices.results if not result.admin_access)
-
-
-def _pools(results: Iterable[DeviceResult]) -> tuple[PoolKey, ...]:
-    return tuple(dict.fromkeys((result.driver, result.pool) for result in results))
 
 
 _NOTHING: dict[Any, Any] = {}

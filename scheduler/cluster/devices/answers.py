@@ -18,7 +18,7 @@ UNKNOWN = -1
 class NodeAnswers:
     """By row: which outcome holds, and for which version of the row's devices it was found."""
 
-    __slots__ = ("codes", "numbers", "of_bare", "of_signature", "outcomes", "stamp", "versions")
+    __slots__ = ("codes", "late", "numbers", "of_bare", "of_signature", "outcomes", "stamp", "versions")
 
     def __init__(self) -> None:
         self.codes: npt.NDArray[np.int16] = np.zeros(0, np.int16)
@@ -29,6 +29,8 @@ class NodeAnswers:
         """What devices look like → code."""
         self.of_bare: dict[Hashable, int] = {}
         """What devices look like whatever is held of them → code, or UNKNOWN where that makes a difference."""
+        self.late: dict[int, int] = {}
+        """Rows whose search ran out of time, and the version of their devices then."""
         self.stamp: Hashable = None
         """Of what all rows depend on."""
 
@@ -41,6 +43,12 @@ class NodeAnswers:
         self.numbers = {}
         self.of_signature = {}
         self.of_bare = {}
+        self.late = {}
+
+    def late_row(self, versions: npt.NDArray[np.int64]) -> int | None:
+        """A row on which the search ran out of time and whose devices are the same by now. ``versions``: by row."""
+        late = (row for row, version in self.late.items() if row < len(versions) and int(versions[row]) == version)
+        return next(late, None)
 
     def grow(self, size: int) -> None:
         known = len(self.codes)

@@ -11,13 +11,13 @@ import numpy.typing as npt
 from scheduler.cluster.devices.allocated import Holdings, takes_the_same
 from scheduler.cluster.devices.answers import KeptAnswers, KeptNeeds
 from scheduler.cluster.devices.extended_resources import ClassesByResource
-from scheduler.cluster.devices.looks import Looks, PoolLook
-from scheduler.cluster.devices.pools import Pool, foreign_pool, pools_of, reachable_devices
+from scheduler.cluster.devices.looks import Looks, PoolLooks
+from scheduler.cluster.devices.pools import Pool, foreign_pool, reachable_devices
+from scheduler.cluster.devices.reached import ReachedPools
 from scheduler.cluster.devices.reserved import ClaimInFlight, SetAside
 from scheduler.cluster.devices.slices import DeviceId, PoolKey, SliceDevice, SliceIndex
 from scheduler.cluster.devices.special_claims import SpecialClaims, pod_of_special_claim, special_claim_uid
 from scheduler.cluster.devices.tallies import KeptTallies
-from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
@@ -33,6 +33,7 @@ class Devices:
         self._table = table
         self._objects = objects
         self._slices = SliceIndex()
+        self._reached = ReachedPools(table, self._slices)
         self._foreign: dict[PoolKey, Pool] = {}
         """Pools of which something is wrong with the counters, as nodes see them that have nothing else of them."""
         self.stored = Holdings()
@@ -48,11 +49,6 @@ class Devices:
         self._orphans: dict[str, ClaimInFlight] = {}
         """Claims whose pod is not coming, but whose allocation may still be written: their devices stay taken."""
         self._looks = Looks()
-        self._pools_of_row: ForkableDict[int, tuple[Pool, ...]] = ForkableDict()
-        """What was worked out since slices and nodes changed last; claims make no difference."""
-        self._row_versions: npt.NDArray[np.int64] = np.zeros(0, np.int64)
-        self.common_version = 0
-        """Grows with what concerns every node."""
         self.version = 0
         """Grows with every change."""
         self.answers = KeptAnswers()
@@ -77,8 +73,7 @@ class Devices:
 
     def node_changed(self, row: int) -> None:
         """The Node of the row is another one, or gone."""
-        self._pools_of_row.pop(row, None)
-        self._touch_row(row)
+        self._reached.touch_row(row, with_pools=True)
         self.version += 1
 
     # --- objects ------------------------------------------------------------------------------------------------------
@@ -91,12 +86,14 @@ class Devices:
         self._seen[kind] = seen + 1
         self.version += 1
         if kind is Kind.RESOURCE_SLICE:
-            pools = {(one.spec.driver, one.spec.pool.name) for one in (old, new) if one is not None}
-            before = {pool: self._slices.nodes_of(pool) for pool in pools}
+            slices = [one for one in (old, new) if one is not None]
+            pools = dict.fromkeys((one.spec.driver, one.spec.pool.name) for one in slices)
+            self._reached.touch_pools(pools)
             self._slices.observe(old, new)
+            self._reached.touch_pools(pools)
+            for one in slices:
+                self._reached.touch_nodes((one.spec.node_name or "",), with_pools=True)
             for pool in pools:
-                for nodes in (before[pool], self._slices.nodes_of(pool)):
-                    self._touch_nodes(nodes, with_pools=True)
                 self._look_from_afar(pool)
         elif kind is Kind.RESOURCE_CLAIM:
             self._claim_changed(old, new)
@@ -110,8 +107,7 @@ class Devices:
         if found is not None:
             self._foreign[key] = found
         if (None if found is None else found.state) is not (None if known is None else known.state):
-            self._pools_of_row = ForkableDict()
-            self.common_version += 1
+            self._reached.touch_all(with_pools=True)
 
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         """Allocations are distinguished by the claim's UID: one that was made again under its name is another claim.
@@ -122,7 +118,7 @@ class Devices:
         if old is not None and new is not None and old.uid == new.uid and old.allocation == new.allocation:
             return
         if old is not None and old.allocation is not None:
-            self._touch_pools(self.stored.remove(old.allocation))
+            self._reached.touch_held(self.stored.remove(old.allocation))
         if new is not None and new.allocation is not None:
             uids = [new.uid]
             pod_uid = pod_of_special_claim(new)
@@ -132,7 +128,7 @@ class Devices:
             is_expected = len(expected) == 1 and takes_the_same(expected[0].allocation, new.allocation)
             taken = self.stored.add(new.key, new.allocation)
             if not is_expected:
-                self._touch_pools(taken)
+                self._reached.touch_held(taken)
             for uid in uids:
                 self._landed(uid, is_expected=is_expected)
         if old is not None and (new is None or new.uid != old.uid):
@@ -157,9 +153,8 @@ class Devices:
                 continue
             self._seen[kind] = version
             self.version += 1
-            self.common_version += 1
+            self._reached.touch_all(with_pools=kind is Kind.RESOURCE_SLICE)
             if kind is Kind.RESOURCE_SLICE:
-                self._pools_of_row = ForkableDict()
                 self._slices.rebuild(self._objects.all(kind).values())
                 self._foreign = {}
                 for key in self._slices.pools_with_counters:
@@ -203,7 +198,7 @@ class Devices:
             holders = self._pods_of_claim.get(claim.claim_uid, ())
             self._pods_of_claim[claim.claim_uid] = (*holders, change.pod_uid)
             if not holders:
-                self._touch_pools(self.in_flight.add(claim.claim_key, claim.allocation))
+                self._reached.touch_held(self.in_flight.add(claim.claim_key, claim.allocation))
 
     def give_back(self, pod_uid: str) -> None:
         held = self._set_aside.pop(pod_uid, None)
@@ -217,7 +212,7 @@ class Devices:
             if claim.claim_uid in open_writes:
                 self._orphans[claim.claim_uid] = claim
             else:
-                self._touch_pools(self.in_flight.remove(claim.allocation))
+                self._reached.touch_held(self.in_flight.remove(claim.allocation))
         self.version += 1
 
     def _without_holder(self, claim_uid: str, pod_uid: str) -> tuple[str, ...] | None:
@@ -256,21 +251,15 @@ class Devices:
             self._drop_from_flight(claim, is_expected=is_expected)
 
     def _drop_from_flight(self, claim: ClaimInFlight, *, is_expected: bool) -> None:
-        pools = self.in_flight.remove(claim.allocation)
+        devices = self.in_flight.remove(claim.allocation)
         if not is_expected:
-            self._touch_pools(pools)
+            self._reached.touch_held(devices)
 
     # --- what a node can reach ----------------------------------------------------------------------------------------
 
     def pools(self, row: int) -> tuple[Pool, ...]:
         """The pools that the node of a row can reach, in the order in which they are searched."""
-        kept: tuple[Pool, ...] | None = self._pools_of_row.get(row)
-        if kept is not None:
-            return kept
-        node = self._table.nodes[row]
-        of = (node.metadata.name, node.metadata.labels) if node is not None else None
-        pools = self._pools_of_row[row] = pools_of(self._slices, self._foreign, *of) if of is not None else ()
-        return pools
+        return self._reached.pools(row, self._foreign)
 
     def reachable(self, row: int) -> Iterator[SliceDevice]:
         """All devices that the node of a row can reach, whatever the state of their pools."""
@@ -286,7 +275,11 @@ class Devices:
     def signatures(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """By row asked, a number: equal for nodes whose devices look alike and are taken alike, whatever the nodes are
         called. Numbers of one ``looks_epoch`` compare."""
-        return self._looks.of_rows(rows, self.row_versions(), self.common_version, self._look)
+        versions, holdings = self.row_versions(), (self.stored, self.in_flight)
+        return self._looks.of_rows(rows, versions, self.common_version, PoolLooks(self._pools_and_name, holdings))
+
+    def _pools_and_name(self, row: int) -> tuple[tuple[Pool, ...], str]:
+        return self.pools(row), self._table.names[row]
 
     def signature(self, row: int) -> int:
         return int(self.signatures(np.array([row], np.int64))[0])
@@ -300,48 +293,21 @@ class Devices:
         self._looks.forget_if_crowded()
         return self._looks.epoch
 
-    def _look(self, row: int) -> tuple[PoolLook, ...]:
-        name, holdings = self._table.names[row], (self.stored, self.in_flight)
-        return tuple([self._looks.look_of(pool, name, holdings) for pool in self.pools(row)])
+    @property
+    def common_version(self) -> int:
+        """Grows with what concerns every node."""
+        return self._reached.common_version
 
     def row_versions(self) -> npt.NDArray[np.int64]:
         """By row, a version: grows with what concerns the row alone."""
-        self._grow(self._table.size)
-        return self._row_versions[: self._table.size]
-
-    def _grow(self, size: int) -> None:
-        known = len(self._row_versions)
-        if known < size:
-            self._row_versions = np.append(self._row_versions, np.zeros(max(size, 2 * known) - known, np.int64))
-
-    def _touch_row(self, row: int) -> None:
-        self._grow(row + 1)
-        self._row_versions[row] += 1
-
-    def _touch_pools(self, pools: tuple[PoolKey, ...]) -> None:
-        for pool in pools:
-            self._touch_pool(pool)
-
-    def _touch_pool(self, pool: PoolKey) -> None:
-        self._touch_nodes(self._slices.nodes_of(pool))
-
-    def _touch_nodes(self, nodes: frozenset[str] | None, *, with_pools: bool = False) -> None:
-        """``with_pools``: what the nodes can reach is another, too."""
-        if nodes is None:
-            self.common_version += 1
-            if with_pools:
-                self._pools_of_row = ForkableDict()
-            return
-        for name in nodes:
-            row = self._table.row(name)
-            if row is not None:
-                self._touch_row(row)
-                if with_pools:
-                    self._pools_of_row.pop(row, None)
+        return self._reached.versions()
 
     def is_of(self, table: NodeTable) -> bool:
         """Whether rows here mean rows of this table."""
         return table is self._table
+
+    def name_of(self, row: int) -> str:
+        return self._table.names[row]
 
     def row_of(self, name: str) -> int | None:
         return self._table.existing_row(name)
@@ -355,6 +321,7 @@ class Devices:
         other = Devices(table, objects)
         other._seen = dict(self._seen)
         other._slices = self._slices.fork()
+        other._reached = self._reached.fork(table, other._slices)
         other._foreign = dict(self._foreign)
         other.stored = self.stored.fork()
         other.in_flight = self.in_flight.fork()
@@ -365,9 +332,6 @@ class Devices:
         other._orphans = dict(self._orphans)
         other._writes = dict(self._writes)
         other._looks = self._looks.fork()
-        other._pools_of_row = self._pools_of_row.fork()
-        other._row_versions = self._row_versions.copy()
-        other.common_version = self.common_version
         other.now_nanoseconds = self.now_nanoseconds
         other.version = self.version
         return other

@@ -20,12 +20,30 @@ PoolLook = tuple[Hashable, Hashable]
 """What a pool is, and what is held of it."""
 
 
+class PoolLooks:
+    """What is asked for one question about rows. ``pools_of``: by row what its node can reach, and its name."""
+
+    __slots__ = ("holdings", "of_common", "of_pool", "pools_of")
+
+    def __init__(self, pools_of: Callable[[int], tuple[tuple[Pool, ...], str]], holdings: tuple[Holdings, ...]) -> None:
+        self.pools_of = pools_of
+        self.holdings = holdings
+        self.of_pool: dict[int, int] = {}
+        """Number of the look by the identity of a pool that several nodes share: it is none of their own."""
+        self.of_common: dict[int, int] = {}
+        """The same of all pools of a node, by identity, where nodes share all of them."""
+
+
 class Looks:
     """By row, the number of its look. ``epoch`` grows when numbers are given again, which voids answers by number."""
 
     def __init__(self) -> None:
         self.epoch = 0
         self._contents: dict[bytes, int] = {}
+        self._pool_numbers: dict[PoolLook, int] = {}
+        self._bare_pools: dict[Hashable, int] = {}
+        self._bare_of_pool: list[int] = []
+        """By number of a pool's look, the number of what it is without what is held."""
         self._numbers: dict[Hashable, int] = {}
         self._bare_numbers: dict[Hashable, int] = {}
         self._bare: list[int] = []
@@ -38,6 +56,9 @@ class Looks:
         other = Looks()
         other.epoch = self.epoch
         other._contents = dict(self._contents)
+        other._pool_numbers = dict(self._pool_numbers)
+        other._bare_pools = dict(self._bare_pools)
+        other._bare_of_pool = list(self._bare_of_pool)
         other._numbers = dict(self._numbers)
         other._bare_numbers = dict(self._bare_numbers)
         other._bare = list(self._bare)
@@ -48,8 +69,11 @@ class Looks:
 
     def forget_if_crowded(self) -> None:
         """Keeps the numbers within ``MAX_LOOKS`` plus the rows of one question."""
-        if len(self._numbers) > MAX_LOOKS:
+        if max(len(self._numbers), len(self._pool_numbers)) > MAX_LOOKS:
             self._numbers.clear()
+            self._pool_numbers.clear()
+            self._bare_pools.clear()
+            self._bare_of_pool.clear()
             self._bare_numbers.clear()
             self._bare.clear()
             self._contents.clear()
@@ -61,7 +85,7 @@ class Looks:
         rows: npt.NDArray[np.int64],
         versions: npt.NDArray[np.int64],
         common_version: int,
-        look_of: Callable[[int], tuple[PoolLook, ...]],
+        looks: PoolLooks,
     ) -> npt.NDArray[np.int64]:
         """By row asked, its number. ``versions`` are by row, as ``common_version`` is for all rows: a look is worked
         out again when either has changed."""
@@ -74,13 +98,39 @@ class Looks:
             self._of_row = np.append(self._of_row, np.zeros(more, np.int64))
             self._versions = np.append(self._versions, np.full(more, UNKNOWN, np.int64))
         for row in rows[self._versions[rows] != versions[rows]].tolist():
-            look = look_of(row)
-            number = self._of_row[row] = self._numbers.setdefault(look, len(self._numbers))
-            if number == len(self._bare):
-                bare = tuple([pool for pool, _ in look])
-                self._bare.append(self._bare_numbers.setdefault(bare, len(self._bare_numbers)))
+            pools, node = looks.pools_of(row)
+            number = looks.of_common.get(id(pools))
+            if number is None:
+                number = self._number_of(pools, node, looks)
+            self._of_row[row] = number
             self._versions[row] = versions[row]
         found: npt.NDArray[np.int64] = self._of_row[rows]
+        return found
+
+    def _number_of(self, pools: tuple[Pool, ...], node: str, looks: PoolLooks) -> int:
+        is_common = True
+        of_pools = []
+        for pool in pools:
+            number = looks.of_pool.get(id(pool))
+            if number is None:
+                number = self._number_of_pool(self.look_of(pool, node, looks.holdings))
+                if pool.is_common:
+                    looks.of_pool[id(pool)] = number
+            is_common = is_common and pool.is_common
+            of_pools.append(number)
+        look = tuple(of_pools)
+        found = self._numbers.setdefault(look, len(self._numbers))
+        if found == len(self._bare):
+            bare = tuple([self._bare_of_pool[number] for number in look])
+            self._bare.append(self._bare_numbers.setdefault(bare, len(self._bare_numbers)))
+        if is_common:
+            looks.of_common[id(pools)] = found
+        return found
+
+    def _number_of_pool(self, look: PoolLook) -> int:
+        found = self._pool_numbers.setdefault(look, len(self._pool_numbers))
+        if found == len(self._bare_of_pool):
+            self._bare_of_pool.append(self._bare_pools.setdefault(look[0], len(self._bare_pools)))
         return found
 
     def bare(self, number: int) -> int:
@@ -96,20 +146,24 @@ class Looks:
         beyond = () if own and len(pool.consumers) <= len(pool.devices) else tuple([one.id for one in pool.consumers])
         reach = () if own else tuple([one.is_reachable for one in pool.devices])
         where = () if own else tuple([part.slice.spec.node_name == node for part in pool.parts])
-        held = _held(holdings, pool.key)
+        held = _held(holdings, pool.key, pool.names)
         return (driver, "" if name == node else name, pool.state, contents, reach, where, beyond), held
 
     def _content(self, content: bytes) -> int:
         return self._contents.setdefault(content, len(self._contents))
 
 
-def _held(holdings: tuple[Holdings, ...], pool: PoolKey) -> Hashable:
-    """Which devices are taken, and how much of the shared ones; by which claims makes no difference to a search."""
+def _held(holdings: tuple[Holdings, ...], pool: PoolKey, names: frozenset[str] | None) -> Hashable:
+    """Which devices are taken, and how much of the shared ones; by which claims makes no difference to a search.
+    ``names``: of the devices that matter, None for all."""
     taken: set[str] = set()
     shared: dict[str, dict[str, int]] = {}
     for each in holdings:
-        taken.update(each.taken_in(pool))
+        found = each.taken_in(pool)
+        taken.update(found if names is None else found.keys() & names)
         for device, shares in each.shares_in(pool).items():
+            if names is not None and device not in names:
+                continue
             total = shared.setdefault(device, {})
             for amounts in shares.values():
                 for name, amount in amounts.items():

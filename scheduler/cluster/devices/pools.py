@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -37,27 +37,87 @@ class Pool(NamedTuple):
     parts: tuple[SlicePart, ...]
     fault: str = ""
     """What makes it invalid."""
+    names: frozenset[str] | None = None
+    """Of the devices that matter to the node, where the pool has others, too; None: all of them."""
+    is_common: bool = False
+    """Whether no slice of it that concerns the node names the node: then it is the same for all that reach it."""
 
 
-def pools_of(
-    index: SliceIndex, foreign: Mapping[PoolKey, Pool], node: str, labels: Mapping[str, str]
-) -> tuple[Pool, ...]:
-    """In the order in which they are searched. ``foreign``: the answers of ``foreign_pool``."""
-    relevant: dict[PoolKey, list[SlicePart]] = {}
-    for part in index.of_node(node):
-        relevant.setdefault(part.pool, []).append(part)
-    for part in index.of_many():
-        if not part.has_counters and _concerns(part, node, labels):
-            relevant.setdefault(part.pool, []).append(part)
-    pools = []
-    for key, parts in relevant.items():
+class Reach:
+    """The pools that nodes can reach, in the order in which they are searched. Nodes that reach the same slices share
+    one answer, for as long as these slices are what they are."""
+
+    def __init__(self, index: SliceIndex) -> None:
+        self._index = index
+        self._common: dict[Hashable, _Common] = {}
+        """What slices that name no node amount to, by those of them that concern a node."""
+
+    def forget(self) -> None:
+        """Slices that concern more than one node have changed, or pools of which something is wrong."""
+        self._common.clear()
+
+    def fork(self, index: SliceIndex) -> Reach:
+        """The same over a fork of the slices."""
+        other = Reach(index)
+        other._common = dict(self._common)
+        return other
+
+    def pools_of(self, foreign: Mapping[PoolKey, Pool], node: str, labels: Mapping[str, str]) -> tuple[Pool, ...]:
+        """``foreign``: the answers of ``foreign_pool``."""
+        own: dict[PoolKey, list[SlicePart]] = {}
+        for part in self._index.of_node(node):
+            own.setdefault(part.pool, []).append(part)
+        common = self._common_of(foreign, node, labels)
+        if not own:
+            return common.pools
+        pools = [self._pool(key, [*parts, *common.parts.get(key, ())], node, labels) for key, parts in own.items()]
+        found = [pool for pool in pools if pool is not None]
+        return _in_order([*found, *(pool for pool in common.pools if pool.key not in own)])
+
+    def _common_of(self, foreign: Mapping[PoolKey, Pool], node: str, labels: Mapping[str, str]) -> _Common:
+        reached = [(place, reach) for place in self._index.places() if (reach := _reach(place.parts[0], node, labels))]
+        key = tuple([(place.key, reach) for place, reach in reached])
+        found = self._common.get(key)
+        if found is None:
+            parts: dict[PoolKey, list[SlicePart]] = {}
+            for place, _ in reached:
+                for part in place.parts:
+                    parts.setdefault(part.pool, []).append(part)
+            pools = [self._pool(pool, list(of_pool), node, labels) for pool, of_pool in parts.items()]
+            usable = [pool for pool in pools if pool is not None]
+            others = [pool for one, pool in foreign.items() if one not in parts]
+            found = self._common[key] = _Common(parts, _in_order([*usable, *others]))
+        return found
+
+    def _pool(self, key: PoolKey, parts: list[SlicePart], node: str, labels: Mapping[str, str]) -> Pool | None:
         known = {part.name for part in parts}
-        parts += [part for part in index.counters_of(key) if part.name not in known]
-        pool = _pool(index, key, parts, node, labels)
-        if pool is not None:
-            pools.append(pool)
-    pools += [pool for key, pool in foreign.items() if key not in relevant]
+        parts += [part for part in self._index.counters_of(key) if part.name not in known]
+        return _pool(self._index, key, parts, node, labels)
+
+
+class _Common(NamedTuple):
+    """What nodes without slices of their own can reach. ``parts``: by pool, by name, without those for the sake of
+    their counters."""
+
+    parts: Mapping[PoolKey, list[SlicePart]]
+    pools: tuple[Pool, ...]
+
+
+def _in_order(pools: list[Pool]) -> tuple[Pool, ...]:
     return tuple(sorted(pools, key=lambda pool: (_has_conditions(pool), pool.key[0].encode(), pool.key[1].encode())))
+
+
+def _reach(part: SlicePart, node: str, labels: Mapping[str, str]) -> tuple[bool, ...]:
+    """Whether a slice that names no node concerns this one; with a selection by device, which of them are for it."""
+    spec = part.slice.spec
+    if spec.all_nodes:
+        return (True,)
+    if part.selector is not None:
+        return (True,) if part.selector.matches(labels, node) else ()
+    if spec.per_device_node_selection:
+        reached = tuple([_reaches(device, node, labels) for device in part.devices])
+        return reached if any(reached) else ()
+    return ()
 
 
 def reachable_devices(index: SliceIndex, node: str, labels: Mapping[str, str]) -> Iterator[SliceDevice]:
@@ -77,19 +137,6 @@ def foreign_pool(index: SliceIndex, key: PoolKey) -> Pool | None:
     return pool if pool is not None and pool.state is not PoolState.COMPLETE else None
 
 
-def _concerns(part: SlicePart, node: str, labels: Mapping[str, str]) -> bool:
-    spec = part.slice.spec
-    if spec.node_name:
-        return spec.node_name == node
-    if spec.all_nodes:
-        return True
-    if part.selector is not None:
-        return part.selector.matches(labels, node)
-    if spec.per_device_node_selection:
-        return any(_reaches(device, node, labels) for device in part.devices)
-    return False
-
-
 def _reaches(device: SliceDevice, node: str, labels: Mapping[str, str]) -> bool:
     fields = device.fields
     if fields.node_name:
@@ -104,22 +151,24 @@ def _pool(index: SliceIndex, key: PoolKey, parts: list[SlicePart], node: str, la
     generation = max(part.generation for part in parts)
     kept = sorted([part for part in parts if part.generation == generation], key=lambda part: part.name)
     wanted = kept[0].slice.spec.pool.resource_slice_count
-    same = kept
     state = PoolState.COMPLETE
-    if len(kept) != wanted:
+    is_partial = len(kept) != wanted
+    if is_partial:
         # Only now the slices of other nodes are looked at, as in kube-scheduler 1.36.
-        everywhere = index.of_pool(key)
-        if any(part.generation > generation for part in everywhere):
+        counts = index.counts_of(key)
+        if counts.newest > generation:
             return None
-        same = [part for part in everywhere if part.generation == generation]
-        if len(same) != wanted:
+        if counts.generations[generation] != wanted:
             state = PoolState.INCOMPLETE
     devices = []
     for part in kept:
         selects = bool(part.slice.spec.per_device_node_selection)
         for device in part.devices:
             devices.append(ReachableDevice(device, part, not selects or _reaches(device, node, labels)))
-    consumers = tuple([device for part in same for device in part.devices if device.consumes])
+    same = kept
+    if is_partial and index.counts_of(key).consuming:
+        same = [part for part in index.of_pool(key) if part.generation == generation]
+    consumers = tuple([device for part in same if part.has_consumers for device in part.devices if device.consumes])
     sets: dict[str, Amounts] = {}
     fault = ""
     if state is PoolState.COMPLETE:
@@ -128,7 +177,11 @@ def _pool(index: SliceIndex, key: PoolKey, parts: list[SlicePart], node: str, la
             state = PoolState.INVALID
     for part in kept:
         sets.update(part.counter_sets)
-    return Pool(key, state, tuple(devices), sets, consumers, tuple(kept), fault)
+    is_common = all(part.slice.spec.node_name != node for part in kept)
+    names = None
+    if is_partial:
+        names = frozenset([one.device.fields.name for one in devices] + [one.fields.name for one in consumers])
+    return Pool(key, state, tuple(devices), sets, consumers, tuple(kept), fault, names, is_common)
 
 
 def _fault(kept: list[SlicePart], devices: list[ReachableDevice], consumers: tuple[SliceDevice, ...]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
@@ -43,11 +43,13 @@ class SlicePart:
         "counter_sets",
         "descriptions",
         "devices",
+        "has_consumers",
         "has_counters",
         "name",
         "pool",
         "selector",
         "slice",
+        "where",
     )
 
     def __init__(self, of: ResourceSlice) -> None:
@@ -59,10 +61,13 @@ class SlicePart:
         self.has_counters = bool(spec.shared_counters)
         self.counter_sets = tuple([(one.name, amounts(one.counters)) for one in spec.shared_counters])
         self.devices = tuple([self._device(device) for device in spec.devices])
+        self.has_consumers = any(device.consumes for device in self.devices)
         self.descriptions = _shared(tuple([device.described for device in self.devices]))
         """Of its devices, in their order: one object for slices whose devices look alike."""
         self.content: bytes = msgspec.json.encode((spec.driver, spec.devices, spec.shared_counters))
         """Equal for slices that differ only in their names and in where they are."""
+        self.where = b"" if self.is_of_one_node else self._where()
+        """Of a slice that names no node: equal for slices that are for the same nodes."""
 
     def _device(self, device: Device) -> SliceDevice:
         driver, pool = self.pool
@@ -71,6 +76,12 @@ class SlicePart:
             consumed.setdefault(one.counter_set, {}).update(amounts(one.counters))
         selector = parse_node_selector(device.node_selector) if device.node_selector else None
         return SliceDevice((driver, pool, device.name), device, describe(driver, device), consumed, selector)
+
+    def _where(self) -> bytes:
+        spec = self.slice.spec
+        by_device = spec.devices if spec.per_device_node_selection else ()
+        devices = [(one.node_name, one.all_nodes, one.node_selector) for one in by_device]
+        return msgspec.json.encode((spec.all_nodes, spec.node_selector, spec.per_device_node_selection, devices))
 
     @property
     def generation(self) -> int:
@@ -99,6 +110,49 @@ def _nanos(written: str | int | float) -> int:
         return 0
 
 
+class PoolCounts:
+    """How many slices of a pool there are, so that a question about one node costs no look at those of all others.
+    ``nodes``: by name those that slices name; ``generations``: slices by generation; ``consuming``: slices with devices
+    that take from counters."""
+
+    __slots__ = ("consuming", "generations", "nodes", "of_many")
+
+    def __init__(self) -> None:
+        self.generations: dict[int, int] = {}
+        self.nodes: dict[str, int] = {}
+        self.of_many = 0
+        self.consuming = 0
+
+    def copy(self) -> PoolCounts:
+        other = PoolCounts()
+        other.generations, other.nodes = dict(self.generations), dict(self.nodes)
+        other.of_many, other.consuming = self.of_many, self.consuming
+        return other
+
+    def add(self, part: SlicePart, sign: int) -> None:
+        """``sign`` -1: the slice is gone."""
+        _count(self.generations, part.generation, sign)
+        self.consuming += sign * part.has_consumers
+        if part.is_of_one_node:
+            _count(self.nodes, part.slice.spec.node_name or "", sign)
+        else:
+            self.of_many += sign
+
+    @property
+    def newest(self) -> int:
+        return max(self.generations)
+
+
+NO_SLICES = PoolCounts()
+
+
+class Place(NamedTuple):
+    """Slices that name no node and are for the same nodes. ``key``: what distinguishes it from other places."""
+
+    key: bytes
+    parts: tuple[SlicePart, ...]
+
+
 class SliceIndex:
     """All slices. ``observe`` keeps it up to date."""
 
@@ -108,6 +162,11 @@ class SliceIndex:
         self._of_node: ForkableDict[str, dict[str, SlicePart]] = ForkableDict()
         self._of_many: ForkableDict[str, SlicePart] = ForkableDict()
         self._counters: ForkableDict[PoolKey, dict[str, SlicePart]] = ForkableDict()
+        self._counts: ForkableDict[PoolKey, PoolCounts] = ForkableDict()
+        self._places: tuple[Place, ...] | None = None
+        """None: to be worked out."""
+        self._nodes_of_device: dict[PoolKey, dict[str, list[str]]] = {}
+        """Of pools that were asked about since they changed last: device → the nodes that slices with it name."""
 
     def fork(self) -> SliceIndex:
         """The same; neither side sees what the other changes."""
@@ -117,6 +176,9 @@ class SliceIndex:
         other._of_node = self._of_node.fork()
         other._of_many = self._of_many.fork()
         other._counters = self._counters.fork()
+        other._counts = self._counts.fork()
+        other._places = self._places
+        other._nodes_of_device = dict(self._nodes_of_device)
         return other
 
     def observe(
@@ -153,16 +215,39 @@ class SliceIndex:
         """The pool's slices with counters, which concern every node."""
         return _by_name(self._counters.get(pool, {}))
 
+    def places(self) -> tuple[Place, ...]:
+        """Those that name no node, without those that have counters, by the nodes that they are for."""
+        if self._places is None:
+            found: dict[bytes, list[SlicePart]] = {}
+            for part in _by_name(self._of_many):
+                if not part.has_counters:
+                    found.setdefault(part.where, []).append(part)
+            self._places = tuple([Place(key, tuple(parts)) for key, parts in found.items()])
+        return self._places
+
     @property
     def pools_with_counters(self) -> Iterable[PoolKey]:
         return self._counters.keys()
 
-    def nodes_of(self, pool: PoolKey) -> frozenset[str] | None:
+    def counts_of(self, pool: PoolKey) -> PoolCounts:
+        """Do not change it."""
+        found: PoolCounts = self._counts.get(pool, NO_SLICES)
+        return found
+
+    def nodes_of(self, pool: PoolKey) -> Collection[str] | None:
         """The nodes that slices of the pool name; None where some name none."""
-        parts = self._of_pool.get(pool, {}).values()
-        if any(not part.is_of_one_node for part in parts):
-            return None
-        return frozenset([part.slice.spec.node_name or "" for part in parts])
+        counts = self.counts_of(pool)
+        return None if counts.of_many else counts.nodes.keys()
+
+    def nodes_with(self, pool: PoolKey, device: str) -> Sequence[str]:
+        """The nodes that slices with a device of this name name."""
+        found = self._nodes_of_device.get(pool)
+        if found is None:
+            found = self._nodes_of_device[pool] = {}
+            for part in self._of_pool.get(pool, {}).values():
+                for one in part.devices:
+                    found.setdefault(one.fields.name, []).append(part.slice.spec.node_name or "")
+        return found.get(device, ())
 
     def _insert(self, part: SlicePart) -> None:
         self._parts[part.name] = part
@@ -171,8 +256,13 @@ class SliceIndex:
             _put(self._of_node, part.slice.spec.node_name or "", part)
         else:
             self._of_many[part.name] = part
+            self._places = None
         if part.has_counters:
             _put(self._counters, part.pool, part)
+        if part.pool not in self._counts:
+            self._counts[part.pool] = PoolCounts()
+        self._counts.writable(part.pool, PoolCounts.copy).add(part, 1)
+        self._nodes_of_device.pop(part.pool, None)
 
     def _remove(self, name: str) -> SlicePart | None:
         part: SlicePart | None = self._parts.pop(name, None)
@@ -183,8 +273,14 @@ class SliceIndex:
             _drop(self._of_node, part.slice.spec.node_name or "", name)
         else:
             self._of_many.pop(name, None)
+            self._places = None
         if part.has_counters:
             _drop(self._counters, part.pool, name)
+        counts = self._counts.writable(part.pool, PoolCounts.copy)
+        counts.add(part, -1)
+        self._nodes_of_device.pop(part.pool, None)
+        if not counts.generations:
+            del self._counts[part.pool]
         return part
 
 
@@ -199,6 +295,14 @@ def _drop(index: ForkableDict[Key, dict[str, SlicePart]], key: Key, name: str) -
     found.pop(name, None)
     if not found:
         del index[key]
+
+
+def _count(counts: dict[Key, int], key: Key, sign: int) -> None:
+    number = counts.get(key, 0) + sign
+    if number:
+        counts[key] = number
+    else:
+        del counts[key]
 
 
 def _by_name(parts: dict[str, SlicePart]) -> tuple[SlicePart, ...]:

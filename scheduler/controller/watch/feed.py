@@ -8,6 +8,7 @@ from scheduler.controller.beside.coscheduling_status import CoschedulingStatuses
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.beside.shadow import ShadowWriter
 from scheduler.controller.inbox import Inbox
+from scheduler.controller.watch.first_seen import DEVICES, OnceSeen
 from scheduler.controller.watch.reflector import Change, Intake, unchanged
 from scheduler.messages.stimuli import ObjectObserved, Stimulus
 from scheduler.objects.kinds import Kind
@@ -15,15 +16,17 @@ from scheduler.objects.kinds import Kind
 
 class WatchFeed:
     """``refusals`` maps nodes and pods on their way to the engine; a shadow gets pods once the inbox has them, and
-    ``statuses`` hears of PodGroups then."""
+    ``statuses`` hears of PodGroups then. ``devices`` sees the first objects that have to do with devices."""
 
     def __init__(
         self,
         inbox: Inbox,
         refusals: KubeletRefusals,
         shadow: ShadowWriter | None,
+        devices: OnceSeen,
         statuses: CoschedulingStatuses | None = None,
     ) -> None:
+        self.devices = devices
         self._statuses = statuses
         self._inbox = inbox
         self._refusals = refusals
@@ -33,6 +36,8 @@ class WatchFeed:
         """The change that the reflector of this kind makes to stimuli before it puts them."""
         if kind is Kind.NODE:
             return self._refusals.dress
+        if kind in DEVICES:
+            return self.devices.change
         return self._refusals.dress_pods if kind is Kind.POD and self._shadow is None else unchanged
 
     def intake_of(self, kind: Kind) -> Intake:

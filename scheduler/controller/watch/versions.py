@@ -16,8 +16,7 @@ MAX_ENDINGS: Final = 1000
 
 def version_of(one: ApiObject | None) -> int:
     """0 where there is none, or no number."""
-    text = one.metadata.resource_version if one is not None else ""
-    return int(text) if text.isdecimal() else 0
+    return one.version_number if one is not None else 0
 
 
 class Endings:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
-from scheduler.controller.write.binary import (
-    PROTOBUF,
-    Identity,
-    NotBinary,
-    field,
-    identity_of,
-    integer,
-    with_added,
-)
+from scheduler.controller.write.binary import PROTOBUF, Identity, NotBinary, identity_of, with_added
 from scheduler.controller.write.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.controller.write.direct import JSON
 from scheduler.controller.write.fence import Departure
+from scheduler.controller.write.reservation import (
+    DECIDED,
+    ClaimPatch,
+    Reservation,
+    ReservationEnd,
+    Unfinished,
+    next_write,
+    path_of,
+)
 from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError
 from scheduler.messages.claim_commands import (
@@ -34,27 +34,23 @@ from scheduler.messages.claim_commands import (
     UnreserveClaim,
 )
 from scheduler.messages.references import ClaimReference, PodReference
-from scheduler.objects.devices import DeviceConfiguration
 from scheduler.objects.kinds import Kind, decode_as
 from scheduler.objects.resource_claims import (
     CLAIM_FINALIZER,
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
-    AllocatedConfiguration,
-    Allocation,
     ClaimConsumer,
     ResourceClaim,
 )
-from scheduler.objects.timestamps import parse_time
 
 CONFLICT_TRIES = 5
 CONFLICT_SECONDS = 0.01
 """Before each further try, with up to a tenth more."""
 
+MAX_REMEMBERED = 64
+"""Claims of which the last written version is kept, for the next pod that shares one: more than are written at once."""
+
 REFUSED = 422
 """The status of an answer that calls a field immutable, which a patch of claims with drivers' parameters may get."""
-FINALIZED = field(1, field(14, CLAIM_FINALIZER))
-"""In binary form: a finalizer more."""
-
 _encode = msgspec.json.Encoder().encode
 
 
@@ -65,8 +61,8 @@ class ClaimRequests:
         self._client = client
         self._seconds = settings.write_timeout_seconds
         self._wall_time = wall_time
-        self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
-        """Claim UID → whose turn it is; gone with the last who waits."""
+        self._written: dict[str, ResourceClaim] = {}
+        """UID → the claim as it was reserved last, of the claims that were reserved last."""
         self.creations = {"success": 0, "failure": 0}
         """How often a claim for extended resources was to be made, by outcome."""
 
@@ -91,79 +87,88 @@ class ClaimRequests:
 
     # --- reserving ----------------------------------------------------------------------------------------------------
 
-    async def _reserve(self, command: ReserveClaim, departure: Departure) -> ResourceClaim:
-        # Pods that share a claim are bound at once: one write after the other has no more conflicts than pods.
-        turn = self._turns.get(command.claim.uid)
-        if turn is None:
-            turn = self._turns[command.claim.uid] = asyncio.Lock()
-        async with turn:
-            return await self._reserve_in_turn(command, departure)
+    def begin(
+        self, command: ReserveClaim, departure: Departure, on_end: Callable[[ReservationEnd], None]
+    ) -> Reservation:
+        """Reserve a claim; what stops it is for ``finish``. See ``Reservation``."""
 
-    async def _reserve_in_turn(self, command: ReserveClaim, departure: Departure) -> ResourceClaim:
+        def ended(end: ReservationEnd) -> None:
+            if isinstance(end, ResourceClaim):
+                self._remember(end)
+            on_end(end)
+
+        newest = self._newest(command)
+        reservation = Reservation(self._client, newest, departure, self._seconds, self._wall_time, ended)
+        reservation.begin()
+        return reservation
+
+    async def finish(self, command: ReserveClaim, unfinished: Unfinished, departure: Departure) -> ResourceClaim:
+        """Go on with a reservation that was stopped. Raises what stopped it where that can't be resolved."""
+        claim = await self._reserve(command, departure, unfinished)
+        self._remember(claim)
+        return claim
+
+    def _newest(self, command: ReserveClaim) -> ReserveClaim:
+        """Pods that share a claim are decided together and written one after the other: each write but the first would
+        meet a newer version than the decision knew."""
+        written = self._written.get(command.claim.uid)
+        if written is None or written.version_number <= command.known.version_number:
+            return command
+        return msgspec.structs.replace(command, known=written)
+
+    def _remember(self, claim: ResourceClaim) -> None:
+        self._written.pop(claim.uid, None)
+        self._written[claim.uid] = claim
+        if len(self._written) > MAX_REMEMBERED:
+            del self._written[next(iter(self._written))]
+
+    async def _reserve(
+        self, command: ReserveClaim, departure: Departure, unfinished: Unfinished | None = None
+    ) -> ResourceClaim:
         claim: ResourceClaim | None = command.known
         for is_last in (False,) * (CONFLICT_TRIES - 1) + (True,):
             try:
+                if unfinished is not None:
+                    stopped, unfinished = unfinished, None
+                    return await self._go_on(command, stopped, departure)
                 if claim is None:
                     claim = await self._get(command.claim)
                 return await self._reserve_version(command, claim, departure)
             except ApiError as error:
-                if is_last or not error.is_conflict or error.reason == _DECIDED:
+                if is_last or not error.is_conflict or error.reason == DECIDED:
                     raise
                 claim = None
                 await asyncio.sleep(CONFLICT_SECONDS * random.uniform(1.0, 1.1))
         raise AssertionError("the last try returns or raises")
 
     async def _reserve_version(
-        self, command: ReserveClaim, claim: ResourceClaim, departure: Departure
+        self, command: ReserveClaim, claim: ResourceClaim, departure: Departure, before: ClaimPatch | None = None
     ) -> ResourceClaim:
-        key = command.claim.key
-        if claim.is_terminating:
-            raise ApiError(409, _DECIDED, f"claim {key} got deleted in the meantime")
-        if claim.is_reserved_for(command.consumer.uid) and (command.allocation is None or claim.allocation is not None):
-            return claim
-        allocation = claim.allocation
-        if command.allocation is not None:
-            if allocation is not None and not _is_same(allocation, command.allocation):
-                raise ApiError(409, _DECIDED, f"claim {key} got allocated elsewhere in the meantime")
-            if CLAIM_FINALIZER not in claim.metadata.finalizers:
-                finalizers = {"finalizers": [*claim.metadata.finalizers, CLAIM_FINALIZER]}
-                with _worded(f"add finalizer to claim {key}"):
-                    try:
-                        claim = await self._patch(command.claim, claim.resource_version, finalizers, departure)
-                    except ApiError as error:
-                        if error.status != REFUSED or not _has_parameters(claim.spec.devices.config):
-                            raise
-                        claim = await self._put(claim, "", FINALIZED, departure)
-        elif allocation is None:
-            raise ApiError(409, _DECIDED, f"claim {key} got deallocated elsewhere in the meantime")
-        status: dict[str, Any] = {"reservedFor": _consumers(claim, command.consumer)}
-        if allocation is None and command.allocation is not None:
-            status["allocation"] = self._dated(command.allocation)
-        elif allocation is not None and allocation.allocation_timestamp is None:
-            # What else is in it may be more than is read here.
-            status["allocation"] = {"allocationTimestamp": self._wall_time()}
-        what = "add reservation" if command.allocation is None else "add allocation and reservation"
-        with _worded(f"{what} to claim {key}"):
+        """Write what is missing in this version of the claim. ``before``: see ``next_write``."""
+        while (patch := next_write(command, claim, self._wall_time, before)) is not None:
+            path = f"{path_of(command.claim)}{patch.subresource}"
             try:
-                return await self._patch_status(command.claim, claim.resource_version, status, departure)
+                claim = await self._ask("PATCH", path, patch.body, departure, MERGE_PATCH)
             except ApiError as error:
-                config = allocation.devices.config if allocation is not None else ()
-                if error.status != REFUSED or not _has_parameters(config):
-                    raise
-                return await self._put(claim, "/status", self._reserved(claim, command.consumer), departure)
+                claim = await self._instead(patch, error, departure)
+            before = patch
+        return claim
 
-    def _reserved(self, claim: ResourceClaim, consumer: ClaimConsumer) -> bytes:
-        """What reserves an allocated claim, in binary form."""
-        texts = {1: consumer.api_group, 3: consumer.resource, 4: consumer.name, 5: consumer.uid}
-        status = field(2, b"".join([field(number, text) for number, text in texts.items() if text]))
-        if claim.allocation is not None and claim.allocation.allocation_timestamp is None:
-            seconds = parse_time(self._wall_time()) // 10**9
-            status += field(1, field(5, integer(1, seconds)))
-        return field(3, status)
+    async def _go_on(self, command: ReserveClaim, unfinished: Unfinished, departure: Departure) -> ResourceClaim:
+        error, patch = unfinished.error, unfinished.patch
+        if patch is None or not isinstance(error, ApiError):
+            raise error
+        claim = await self._instead(patch, error, departure)
+        return await self._reserve_version(command, claim, departure, patch)
 
-    def _dated(self, allocation: Allocation) -> Any:
-        """The allocation as it is written, with the time from which drivers have to prepare its devices."""
-        return msgspec.to_builtins(msgspec.structs.replace(allocation, allocation_timestamp=self._wall_time()))
+    async def _instead(self, patch: ClaimPatch, error: ApiError, departure: Departure) -> ResourceClaim:
+        """The same in binary form where JSON was refused for what it would damage. Raises the error otherwise."""
+        if error.status != REFUSED or not patch.addition:
+            raise patch.worded(error) from error
+        try:
+            return await self._put(patch.claim, patch.subresource, patch.addition, departure)
+        except ApiError as fault:
+            raise patch.worded(fault) from fault
 
     async def _unreserve(self, command: UnreserveClaim, departure: Departure) -> ResourceClaim:
         """One request that names no version: what others write meanwhile is left as it is."""
@@ -171,7 +176,7 @@ class ClaimRequests:
             "metadata": {"uid": command.claim.uid},
             "status": {"reservedFor": [{"$patch": "delete", "uid": command.consumer.uid}]},
         }
-        return await self._ask("PATCH", f"{_path(command.claim)}/status", body, departure, STRATEGIC_MERGE_PATCH)
+        return await self._ask("PATCH", f"{path_of(command.claim)}/status", body, departure, STRATEGIC_MERGE_PATCH)
 
     # --- the claim for extended resources -----------------------------------------------------------------------------
 
@@ -208,7 +213,7 @@ class ClaimRequests:
         reference = ClaimReference(made.namespace, made.name, made.uid)
         try:
             written = ReserveClaim(0, reference, _of_pod(command.pod), made, command.allocation)
-            claim = await self._reserve_in_turn(written, departure)
+            claim = await self._reserve(written, departure)
             await self._tell_pod(command, claim, departure)
         except BaseException:
             await self._delete(reference, departure)
@@ -244,7 +249,7 @@ class ClaimRequests:
                 await self._patch(reference, claim.resource_version, {"finalizers": rest or None}, departure)
             options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": reference.uid}}
             await self._client.request(
-                "DELETE", _path(reference), body=_encode(options), timeout_seconds=self._seconds, departure=departure
+                "DELETE", path_of(reference), body=_encode(options), timeout_seconds=self._seconds, departure=departure
             )
         except ApiError as error:
             if not error.is_not_found:
@@ -261,7 +266,7 @@ class ClaimRequests:
 
     async def _get(self, reference: ClaimReference) -> ResourceClaim:
         """GET the claim. Raises ApiError: 404 also if another claim has the name by now."""
-        claim = await self._ask("GET", _path(reference), None)
+        claim = await self._ask("GET", path_of(reference), None)
         if claim.uid != reference.uid:
             raise ApiError(404, "NotFound", f"claim {reference.key} got deleted in the meantime")
         return claim
@@ -270,19 +275,19 @@ class ClaimRequests:
         self, reference: ClaimReference, version: str, metadata: dict[str, Any], departure: Departure
     ) -> ResourceClaim:
         body = {"metadata": {"uid": reference.uid, "resourceVersion": version, **metadata}}
-        return await self._ask("PATCH", _path(reference), body, departure, MERGE_PATCH)
+        return await self._ask("PATCH", path_of(reference), body, departure, MERGE_PATCH)
 
     async def _patch_status(
         self, reference: ClaimReference, version: str, status: dict[str, Any], departure: Departure
     ) -> ResourceClaim:
         body = {"metadata": {"uid": reference.uid, "resourceVersion": version}, "status": status}
-        return await self._ask("PATCH", f"{_path(reference)}/status", body, departure, MERGE_PATCH)
+        return await self._ask("PATCH", f"{path_of(reference)}/status", body, departure, MERGE_PATCH)
 
     async def _put(
         self, known: ResourceClaim, subresource: str, addition: bytes, departure: Departure
     ) -> ResourceClaim:
         """Send this version of the claim back with fields added: see ``binary``. A conflict if it is another by now."""
-        path = _path(ClaimReference(known.namespace, known.name, known.uid))
+        path = path_of(ClaimReference(known.namespace, known.name, known.uid))
         answer = await self._client.request("GET", path, content_type=PROTOBUF, timeout_seconds=self._seconds)
         try:
             identity, body = identity_of(answer.body), with_added(answer.body, addition)
@@ -304,11 +309,11 @@ class ClaimRequests:
         self,
         method: str,
         path: str,
-        body: dict[str, Any] | None,
+        body: dict[str, Any] | bytes | None,
         departure: Departure | None = None,
         content_type: str = JSON,
     ) -> ResourceClaim:
-        sent = _encode(body) if body is not None else None
+        sent = _encode(body) if isinstance(body, dict) else body
         answer = await self._client.request(
             method,
             path,
@@ -329,29 +334,5 @@ def _worded(doing: str) -> Iterator[None]:
         raise ApiError(error.status, error.reason, f"{doing}: {error}", retry_after=error.retry_after) from error
 
 
-_DECIDED = "NoLongerHolds"
-"""The reason of an error that no retry can resolve."""
-
-
-def _path(reference: ClaimReference) -> str:
-    return Kind.RESOURCE_CLAIM.entry.object_path(reference.name, reference.namespace)
-
-
 def _of_pod(pod: PodReference) -> ClaimConsumer:
     return ClaimConsumer(resource="pods", name=pod.name, uid=pod.uid)
-
-
-def _is_same(written: Allocation, decided: Allocation) -> bool:
-    """Whether a pod that shares the claim was quicker to write what was decided for all of them."""
-    return msgspec.structs.replace(written, allocation_timestamp=decided.allocation_timestamp) == decided
-
-
-def _has_parameters(config: Iterable[DeviceConfiguration | AllocatedConfiguration]) -> bool:
-    """Whether drivers' parameters are in it."""
-    return any(one.opaque is not None for one in config)
-
-
-def _consumers(claim: ResourceClaim, consumer: ClaimConsumer) -> list[dict[str, Any]]:
-    others = [one for one in claim.status.reserved_for if one.uid != consumer.uid]
-    found: list[dict[str, Any]] = msgspec.to_builtins([*others, consumer])
-    return found

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Protocol, TypeVar, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
-from scheduler.controller.write.answers import Answer, no_answer, refused
+from scheduler.controller.write.answers import Answer, no_answer
+from scheduler.controller.write.begun import BegunWrite, WriteEnd, answer_of
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
-from scheduler.controller.write.direct import JSON, DirectWay, keep_alive_socket, origin_of
+from scheduler.controller.write.direct import JSON, DirectWay, Outgoing, keep_alive_socket, origin_of
 from scheduler.controller.write.fence import Departure, fenced
 from scheduler.controller.write.http_connections import HttpConnections
-from scheduler.controller.write.http_exchange import Exchange, HttpAnswer, HttpEnd
+from scheduler.controller.write.http_exchange import HttpAnswer
 from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.errors import ApiError, ConfigurationError
 
@@ -129,43 +130,49 @@ class ApiClient:
         is_direct = self._reads_directly if departure is None else body is not None
         try:
             if is_direct and self._direct is not None:
-                answer = await self._send_directly(credentials, method, target, content_type, body, seconds, departure)
+                outgoing = Outgoing(method, target, body, seconds, content_type)
+                answer = await self._send_directly(credentials, outgoing, departure)
             else:
                 with fenced(departure):
                     opened = await self._send(credentials, method, target, body, content_type, seconds)
                 answer = await opened.whole()
         except (TimeoutError, OSError) as error:
             raise no_answer(error) from error
-        return _answer_of(answer)
+        return answer_of(answer)
 
-    def post(
-        self, path: str, body: bytes, seconds: float, departure: Departure, on_end: Callable[[PostEnd], None]
-    ) -> Post:
-        """A fenced POST of JSON, for the two requests that each pod costs: no coroutine unless something has to be
-        waited for first, and no other one to be woken with the answer.
+    def begin(self, write: Outgoing, departure: Departure, on_end: Callable[[WriteEnd], None]) -> BegunWrite:
+        """A fenced write, for those that each pod costs: no coroutine unless something has to be waited for first, and
+        no other one to be woken with the answer.
 
         ``on_end`` gets, once and perhaps before this returns, the answer or what ``request`` would raise; nothing more
         after ``cancel``.
         """
-        post = Post(self, (path, body, seconds, departure), on_end)
+        begun = BegunWrite(self, write, departure, on_end)
         way = self._direct
         if way is None or self._limiter is not None or self._source.is_stale:
-            post.wait_for(self.request("POST", path, body=body, timeout_seconds=seconds, departure=departure))
+            begun.wait_for(
+                self.request(
+                    write.method,
+                    write.path,
+                    body=write.body,
+                    content_type=write.content_type,
+                    timeout_seconds=write.seconds,
+                    departure=departure,
+                )
+            )
         else:
-            post.send(way, self._credentials)
-        return post
+            begun.send(way, self._credentials)
+        return begun
 
-    async def post_again(
-        self, known: Credentials | None, path: str, body: bytes, seconds: float, departure: Departure
-    ) -> Answer:
-        """A POST that was refused with a 401, once more with the credentials loaded again."""
+    async def send_again(self, known: Credentials | None, write: Outgoing, departure: Departure) -> Answer:
+        """A write that was refused with a 401, once more with the credentials loaded again."""
         credentials = await self._reload(known)
 
         def send(_: Credentials) -> Awaitable[HttpAnswer]:
-            return self._way().send("POST", path, JSON, body, seconds, departure)
+            return self._way().send(write, departure)
 
         try:
-            return _answer_of(await self._authorized("POST", credentials, send, is_last=True))
+            return answer_of(await self._authorized(write.method, credentials, send, is_last=True))
         except (TimeoutError, OSError) as error:
             raise no_answer(error) from error
 
@@ -181,7 +188,7 @@ class ApiClient:
             opened = await self._authorized("GET", await self._current_credentials(), send)
             try:
                 if opened.status >= 300:
-                    _answer_of(await opened.whole())
+                    answer_of(await opened.whole())
                 yield opened
             finally:
                 opened.close()
@@ -199,19 +206,12 @@ class ApiClient:
         return credentials
 
     async def _send_directly(
-        self,
-        credentials: Credentials,
-        method: str,
-        target: str,
-        content_type: str,
-        body: bytes | None,
-        seconds: float,
-        departure: Departure | None,
+        self, credentials: Credentials, write: Outgoing, departure: Departure | None
     ) -> HttpAnswer:
         def send(_: Credentials) -> Awaitable[HttpAnswer]:
-            return self._way().send(method, target, content_type, body, seconds, departure)
+            return self._way().send(write, departure)
 
-        return await self._authorized(method, credentials, send)
+        return await self._authorized(write.method, credentials, send)
 
     def _way(self) -> DirectWay:
         if self._direct is None or self._is_closed:
@@ -300,73 +300,6 @@ class ApiClient:
             raise ApiError(0, "BadCredentials", str(error)) from error
 
 
-PostEnd = Answer | Exception
-
-
-class Post:
-    """A POST from ``ApiClient.post`` to its end."""
-
-    __slots__ = ("_began", "_client", "_credentials", "_current", "_on_end", "_request")
-
-    def __init__(
-        self, client: ApiClient, request: tuple[str, bytes, float, Departure], on_end: Callable[[PostEnd], None]
-    ) -> None:
-        """``request``: path, body, seconds, departure."""
-        self._client = client
-        self._request = request
-        self._on_end: Callable[[PostEnd], None] | None = on_end
-        self._began = 0.0
-        self._credentials: Credentials | None = None
-        self._current: Exchange | asyncio.Task[Answer] | None = None
-
-    def send(self, way: DirectWay, credentials: Credentials | None) -> None:
-        """Send it now, with these credentials."""
-        self._credentials, self._began = credentials, time.monotonic()
-        try:
-            exchange = way.post(*self._request, self._ended)
-        except ValueError as error:
-            self._end(error)
-            return
-        if self._current is None and self._on_end is not None:
-            self._current = exchange
-
-    def wait_for(self, answer: Coroutine[Any, Any, Answer]) -> None:
-        """Its end is that of the coroutine."""
-        self._current = task = asyncio.create_task(answer)
-        task.add_done_callback(self._task_ended)
-
-    def cancel(self) -> None:
-        """Its end is not reported any more."""
-        if self._current is not None:
-            self._current.cancel()
-
-    def _ended(self, end: HttpEnd) -> None:
-        status = end.status if isinstance(end, HttpAnswer) else 0
-        self._client.note("POST", status, time.monotonic() - self._began)
-        if status == 401:
-            self.wait_for(self._client.post_again(self._credentials, *self._request))
-        elif isinstance(end, HttpAnswer):
-            try:
-                answer: PostEnd = _answer_of(end)
-            except ApiError as error:
-                answer = error
-            self._end(answer)
-        else:
-            self._end(no_answer(end) if isinstance(end, OSError) else end)
-
-    def _task_ended(self, task: asyncio.Task[Answer]) -> None:
-        if task.cancelled():
-            return
-        error = task.exception()
-        self._end(task.result() if error is None else cast(Exception, error))
-
-    def _end(self, end: PostEnd) -> None:
-        """Report it. What it leads to is forgotten: references in a circle would wait for the garbage collector."""
-        on_end, self._on_end, self._current = self._on_end, None, None
-        if on_end is not None:
-            on_end(end)
-
-
 def client_of(connection: ConnectionSettings, environment: Mapping[str, str]) -> ApiClient:
     """The scheduler's own client, with the rate limit that the settings ask for."""
     limiter = None
@@ -379,10 +312,3 @@ def client_of(connection: ConnectionSettings, environment: Mapping[str, str]) ->
         timeout_seconds=connection.timeout_seconds,
         writes_directly=True,
     )
-
-
-def _answer_of(answer: HttpAnswer) -> Answer:
-    """Raises ApiError unless it is a success."""
-    if not 200 <= answer.status < 300:
-        raise refused(answer.status, answer.reason, answer.retry_after, answer.body)
-    return Answer(answer.status, answer.body)

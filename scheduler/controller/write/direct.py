@@ -11,6 +11,8 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from scheduler.config.own_version import own_version
 from scheduler.controller.write.credentials import Credentials
 from scheduler.controller.write.fence import Departure
@@ -18,6 +20,17 @@ from scheduler.controller.write.http_connections import HttpConnections, Origin
 from scheduler.controller.write.http_exchange import Exchange, HttpAnswer, HttpEnd
 
 JSON: Final = "application/json"
+
+
+class Outgoing(Struct, frozen=True):
+    """A request as it leaves. ``seconds``: until it times out. ``content_type``: of the body; where there is none, of
+    the answer that is asked for."""
+
+    method: str
+    path: str
+    body: bytes | None
+    seconds: float
+    content_type: str = JSON
 
 
 class DirectWay:
@@ -35,36 +48,25 @@ class DirectWay:
         self._head = "".join(f"{line}\r\n" for line in lines)
         self._prefix = parts.path
 
-    async def send(
-        self,
-        method: str,
-        path: str,
-        content_type: str,
-        body: bytes | None,
-        seconds: float,
-        departure: Departure | None,
-    ) -> HttpAnswer:
-        """Without a body, ``content_type`` is that of the answer that is asked for. Raises OSError, TimeoutError,
-        LeadershipLost, and ValueError for a path that is no part of an ASCII URL."""
-        return await self.connections.send(self._request(method, path, content_type, body), seconds, departure)
+    async def send(self, write: Outgoing, departure: Departure | None) -> HttpAnswer:
+        """Raises OSError, TimeoutError, LeadershipLost, and ValueError for a path that is no part of an ASCII URL."""
+        return await self.connections.send(self._request(write), write.seconds, departure)
 
-    def post(
-        self, path: str, body: bytes, seconds: float, departure: Departure, on_end: Callable[[HttpEnd], None]
-    ) -> Exchange:
-        """``send`` without a coroutine, for JSON: see ``HttpConnections.start``. Raises ValueError as ``send`` does."""
-        return self.connections.start(self._request("POST", path, JSON, body), seconds, departure, on_end)
+    def start(self, write: Outgoing, departure: Departure, on_end: Callable[[HttpEnd], None]) -> Exchange:
+        """``send`` without a coroutine: see ``HttpConnections.start``. Raises ValueError as ``send`` does."""
+        return self.connections.start(self._request(write), write.seconds, departure, on_end)
 
-    def _request(self, method: str, path: str, content_type: str, body: bytes | None) -> bytes:
-        target = self._prefix + path
+    def _request(self, write: Outgoing) -> bytes:
+        target = self._prefix + write.path
         if not target.isascii() or not target.isprintable() or " " in target:
             raise ValueError(f"{target!r} is no path")
-        if body is None:
-            return f"{method} {target} HTTP/1.1\r\n{self._head}Accept: {content_type}\r\n\r\n".encode()
+        if write.body is None:
+            return f"{write.method} {target} HTTP/1.1\r\n{self._head}Accept: {write.content_type}\r\n\r\n".encode()
         head = (
-            f"{method} {target} HTTP/1.1\r\n{self._head}"
-            f"Accept: {JSON}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n"
+            f"{write.method} {target} HTTP/1.1\r\n{self._head}"
+            f"Accept: {JSON}\r\nContent-Type: {write.content_type}\r\nContent-Length: {len(write.body)}\r\n\r\n"
         )
-        return head.encode() + body
+        return head.encode() + write.body
 
 
 def origin_of(credentials: Credentials) -> Origin | None:

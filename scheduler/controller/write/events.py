@@ -18,7 +18,9 @@ import structlog
 from msgspec import Struct
 
 from scheduler.controller.write.answers import Answer
-from scheduler.controller.write.client import STRATEGIC_MERGE_PATCH, ApiClient, PostEnd
+from scheduler.controller.write.begun import WriteEnd
+from scheduler.controller.write.client import STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.controller.write.direct import Outgoing
 from scheduler.controller.write.event_series import EventSeries, Series
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.leadership import Leadership, LeadershipLost
@@ -161,7 +163,7 @@ class EventRecorder:
         count, body = series.count, series.body(self._hostname)
         name = body.metadata.name
 
-        def ended(end: PostEnd) -> None:
+        def ended(end: WriteEnd) -> None:
             # Sent again after a lost answer: the event exists, as intended.
             if isinstance(end, Answer) or (isinstance(end, ApiError) and end.reason == "AlreadyExists"):
                 series.name = name
@@ -170,9 +172,8 @@ class EventRecorder:
                 on_sent(self._failed(series, end, tries))
 
         content = _encode(body)
-        return self._client.post(
-            _events_path(series), content, EVENT_TIMEOUT_SECONDS, Departure(self._leadership), ended
-        )
+        write = Outgoing("POST", _events_path(series), content, EVENT_TIMEOUT_SECONDS)
+        return self._client.begin(write, Departure(self._leadership), ended)
 
     async def patch(self, series: Series, tries: int) -> Sent:
         """PATCH the series of a repeated event."""

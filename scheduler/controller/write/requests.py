@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from scheduler.controller.write.begun import BegunWrite, WriteEnd
 from scheduler.controller.write.claims import ClaimRequests
-from scheduler.controller.write.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient, Post, PostEnd
-from scheduler.controller.write.direct import JSON
+from scheduler.controller.write.client import MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiClient
+from scheduler.controller.write.direct import JSON, Outgoing
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError
@@ -34,7 +35,8 @@ _encode = msgspec.json.Encoder().encode
 _Form = tuple[str, str, dict[str, Any], str]
 """Method, path, body, content type."""
 _Plain = PatchPodStatus | PatchGroupStatus | PatchGroupCounts | DeletePod | EvictPod | UpdateObject
-"""Writes that are one request each."""
+"""Writes that are one request each, besides bindings."""
+PlainCommand = BindPod | _Plain
 
 
 class _Identity(msgspec.Struct, frozen=True):
@@ -73,12 +75,26 @@ class WriteRequests:
         self._write_seconds = settings.write_timeout_seconds
         self._wall_time = wall_time
 
-    def bind(self, command: BindPod, departure: Departure, on_end: Callable[[PostEnd], None]) -> Post:
-        """POST the Binding. Ends with ApiError (409 also if the pod of that name has another UID), LeadershipLost, or
-        an answer."""
+    def begin(
+        self, command: PlainCommand, departure: Departure, on_end: Callable[[WriteEnd], None]
+    ) -> BegunWrite | None:
+        """Send a write; see ``ApiClient.begin``. A binding ends with a 409 also if the pod of that name has another
+        UID. None: it could not be sent, as ``on_end`` knows."""
+        try:
+            write = self._binding(command) if isinstance(command, BindPod) else self._outgoing(command)
+        except Exception as error:  # noqa: BLE001 - of a value that is no JSON: the write has an end
+            on_end(error)
+            return None
+        return self._client.begin(write, departure, on_end)
+
+    def _binding(self, command: BindPod) -> Outgoing:
         pod = command.pod
         body = _encode(_Binding(_Identity(pod.namespace, pod.name, pod.uid), _Target(command.node)))
-        return self._client.post(f"{pod_path(pod)}/binding", body, self._bind_seconds, departure, on_end)
+        return Outgoing("POST", f"{pod_path(pod)}/binding", body, self._bind_seconds)
+
+    def _outgoing(self, command: _Plain) -> Outgoing:
+        method, path, body, content_type = self._form_of(command)
+        return Outgoing(method, path, _encode(body), self._write_seconds, content_type)
 
     async def read(self, pod: PodReference) -> Pod:
         """The pod as it is. Raises ApiError: 404 also if another pod has the name by now."""
@@ -87,19 +103,6 @@ class WriteRequests:
         if found.uid != pod.uid:
             raise ApiError(404, "NotFound", f"pod {pod.key} was replaced by another pod")
         return found
-
-    async def send(self, command: _Plain, departure: Departure) -> int:
-        """Send a write; returns the HTTP status of the success. Raises ApiError and LeadershipLost."""
-        method, path, body, content_type = self._form_of(command)
-        answer = await self._client.request(
-            method,
-            path,
-            body=_encode(body),
-            content_type=content_type,
-            timeout_seconds=self._write_seconds,
-            departure=departure,
-        )
-        return answer.status
 
     def _form_of(self, command: _Plain) -> _Form:
         match command:

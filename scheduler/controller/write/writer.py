@@ -21,12 +21,13 @@ import structlog
 from msgspec import Struct, field
 
 from scheduler.controller.write.answers import Answer
-from scheduler.controller.write.client import PostEnd
+from scheduler.controller.write.begun import WriteEnd
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.leadership import Leadership, LeadershipLost
 from scheduler.controller.write.outbox import ANSWERED, UNANSWERED, Cancellable, Outbox, Sendable, Sent, in_a_task
 from scheduler.controller.write.pacing import Rank
 from scheduler.controller.write.requests import WriteRequests
+from scheduler.controller.write.reservation import ReservationEnd, Unfinished
 from scheduler.errors import ApiError
 from scheduler.messages.claim_commands import ClaimCommand, CreateClaim, ReserveClaim
 from scheduler.messages.commands import (
@@ -39,6 +40,7 @@ from scheduler.messages.commands import (
     UpdateObject,
 )
 from scheduler.messages.stimuli import WriteFinished
+from scheduler.objects.resource_claims import ResourceClaim
 
 GroupPatch = PatchGroupStatus | PatchGroupCounts
 WriteCommand = BindPod | PatchPodStatus | GroupPatch | DeletePod | EvictPod | UpdateObject | ClaimCommand
@@ -126,55 +128,51 @@ class Writer:
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
-    def begin_bind(self, write: PodWrite, command: BindPod, on_sent: Callable[[Sent], None]) -> Cancellable:
-        """Send a binding; reports its outcome. Where all is well it needs no task: it is what each pod costs."""
+    def begin(self, write: PodWrite, on_sent: Callable[[Sent], None]) -> Cancellable:
+        """Send a write once; reports its outcome unless it must be sent again. Where all is well it needs no task."""
         departure = Departure(self._leadership)
         began = time.perf_counter()
+        command = write.command
 
-        def ended(end: PostEnd) -> None:
+        def ended(end: WriteEnd | ReservationEnd) -> None:
             if isinstance(end, Answer):
-                self.counts.done += 1
-                self._report_each(write.tickets, WriteFinished(0, True, 201), time.perf_counter() - began)
+                self._report(write, WriteFinished(0, True, end.status), time.perf_counter() - began)
+                on_sent(ANSWERED)
+            elif isinstance(end, ResourceClaim):
+                self._report(write, WriteFinished(0, True, 200, written=end), time.perf_counter() - began)
                 on_sent(ANSWERED)
             else:
-                request.follow(in_a_task(self._after_bind(write, command, end, departure, began), on_sent))
+                request.follow(in_a_task(self._after(write, end, departure, began), on_sent))
 
-        request = _BindRequest()
-        request.begun(self._requests.bind(command, departure, ended))
+        request = _Request()
+        if isinstance(command, ReserveClaim):
+            request.begun(self._requests.claims.begin(command, departure, ended))
+        elif isinstance(command, ClaimCommand):
+            request.begun(in_a_task(self._after(write, None, departure, began), on_sent))
+        else:
+            request.begun(self._requests.begin(command, departure, ended))
         return request
 
-    async def _after_bind(
-        self, write: PodWrite, command: BindPod, error: Exception, departure: Departure, began: float
+    async def _after(
+        self, write: PodWrite, end: Exception | Unfinished | None, departure: Departure, began: float
     ) -> Sent:
-        """What became of a binding that was not answered with a success."""
-        if isinstance(error, LeadershipLost):
-            outcome = self._without_lease(error)
-        elif isinstance(error, ApiError):
-            outcome = await self._after_failed_bind(command, error, departure)
-        else:
-            log.error("Write failed", command=type(command).__name__, exc_info=error)
-            outcome = _failed(error)
-        self._report(write, outcome, time.perf_counter() - began)
-        return UNANSWERED if isinstance(error, ApiError) and error.status == 0 else ANSWERED
-
-    async def carry_out(self, write: PodWrite) -> Sent:
-        """Send any other write once; reports its outcome unless it must be sent again."""
+        """What became of a write that was not answered with a success. None: it is still to be sent."""
         command = write.command
-        assert not isinstance(command, BindPod)
-        departure = Departure(self._leadership)
-        began = time.perf_counter()
         is_answered = True
         try:
             if isinstance(command, ClaimCommand):
-                written = await self._requests.claims.carry_out(command, departure)
+                written = await self._claim_written(command, end, departure)
                 outcome = WriteFinished(0, True, 200, written=written)
             else:
-                outcome = WriteFinished(0, True, await self._requests.send(command, departure))
+                assert isinstance(end, Exception)
+                raise end
         except LeadershipLost as error:
             outcome = self._without_lease(error)
         except ApiError as error:
             is_answered = error.status != 0
-            if isinstance(command, ClaimCommand):
+            if isinstance(command, BindPod):
+                outcome = await self._after_failed_bind(command, error, departure)
+            elif isinstance(command, ClaimCommand):
                 # The outcome on the server is unknown: the claim is read, so that no device is allocated twice.
                 seen = await self._requests.claims.look_up(command.claim) if error.is_transient else None
                 outcome = WriteFinished(0, False, error.status, error.reason, str(error), written=seen)
@@ -185,9 +183,17 @@ class Writer:
                 outcome = WriteFinished(0, False, error.status, error.reason, str(error))
         except Exception as error:
             log.exception("Write failed", command=type(command).__name__)
-            outcome = _failed(error)
+            outcome = WriteFinished(0, False, 0, "InternalError", f"{type(error).__name__}: {error}")
         self._report(write, outcome, time.perf_counter() - began)
         return ANSWERED if is_answered else UNANSWERED
+
+    async def _claim_written(
+        self, command: ClaimCommand, end: Exception | Unfinished | None, departure: Departure
+    ) -> ResourceClaim | None:
+        claims = self._requests.claims
+        if isinstance(command, ReserveClaim) and isinstance(end, Unfinished):
+            return await claims.finish(command, end, departure)
+        return await claims.carry_out(command, departure)
 
     def _report(self, write: PodWrite, outcome: WriteFinished, seconds: float) -> None:
         """Report the outcome to each ticket. For statuses folded into a bind "unknown" has no meaning."""
@@ -279,20 +285,18 @@ class PodWrite(Struct, eq=False):
         return PodWrite(self.writer, min(self.rank, older.rank), self.key, command, tickets)
 
     def begin(self, on_sent: Callable[[Sent], None]) -> Cancellable:
-        if isinstance(self.command, BindPod):
-            return self.writer.begin_bind(self, self.command, on_sent)
-        return in_a_task(self.writer.carry_out(self), on_sent)
+        return self.writer.begin(self, on_sent)
 
 
-class _BindRequest:
-    """A binding under way, and what is asked about it where it fails."""
+class _Request:
+    """A request under way, and what is asked about it where it fails."""
 
     __slots__ = ("_current",)
 
     def __init__(self) -> None:
         self._current: Cancellable | None = None
 
-    def begun(self, first: Cancellable) -> None:
+    def begun(self, first: Cancellable | None) -> None:
         """The first request, unless it has failed at once."""
         if self._current is None:
             self._current = first
@@ -304,10 +308,6 @@ class _BindRequest:
     def cancel(self) -> None:
         if self._current is not None:
             self._current.cancel()
-
-
-def _failed(fault: Exception) -> WriteFinished:
-    return WriteFinished(0, False, 0, "InternalError", f"{type(fault).__name__}: {fault}")
 
 
 def rank_of(command: WriteCommand) -> Rank:

@@ -19,6 +19,13 @@ class SearchError(SchedulerError):
     """The attempt ends with an error, on whatever node the search came upon it."""
 
 
+def load_selectors() -> None:
+    """Import CEL and make its environments, ahead of the first selector. May run in a thread of its own."""
+    from scheduler.plugins.devices.selectors.selector import load
+
+    load()
+
+
 def is_selected(need: Need, described: Described) -> bool:
     """Whether the device passes the class's and the request's selectors. Raises SearchError."""
     fault = first_false(need.selectors, described)

@@ -60,7 +60,7 @@ from scheduler.plugins.devices.evidence import findings
 from scheduler.plugins.devices.extended import may_be_mapped
 from scheduler.plugins.devices.giving_up import give_up
 from scheduler.plugins.devices.hints import EVENTS
-from scheduler.plugins.devices.outcomes import Outcome, outcomes
+from scheduler.plugins.devices.outcomes import outcomes
 from scheduler.plugins.devices.reservation import NothingFound, set_aside
 from scheduler.plugins.devices.situation import AllocatedClaim, Situation, is_ranked, situation_of
 from scheduler.plugins.devices.writes import pre_flight, progress, release_writes
@@ -146,7 +146,7 @@ class DynamicResources(
             by_number = np.zeros(len(found), np.int16)
             for number, outcome in enumerate(found):
                 if outcome.refusal is not None:
-                    refusals.append(self._worded(state, outcome, view, listed, numbers, number))
+                    refusals.append(self._worded(state, outcome.refusal))
                     by_number[number] = len(refusals)
             codes = by_number[numbers]
         unavailable = self._unavailable(state, view, rows)
@@ -155,20 +155,7 @@ class DynamicResources(
             codes[unavailable & (codes == 0)] = len(refusals)
         return Verdicts(codes, tuple(refusals)) if codes.any() else None
 
-    def _worded(
-        self,
-        state: Situation,
-        outcome: Outcome,
-        view: View,
-        listed: npt.NDArray[np.int64],
-        numbers: npt.NDArray[np.int16],
-        number: int,
-    ) -> Refusal:
-        refusal = outcome.refusal
-        assert refusal is not None
-        if outcome.is_out_of_time:
-            first = view.table.names[int(listed[numbers == number][0])] if (numbers == number).any() else ""
-            return failure(f"node {first}: {refusal.message}")
+    def _worded(self, state: Situation, refusal: Refusal) -> Refusal:
         if refusal.code.is_rejection:
             return refusal
         return Refusal(refusal.code, tuple([state.named(reason) for reason in refusal.reasons]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from scheduler.cluster.devices.special_claims import pod_of_special_claim
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.objects.pod import Pod
@@ -16,9 +17,12 @@ def _claim_changed(pod: PodInfo, old: ResourceClaim | None, new: ResourceClaim |
 
     kube-scheduler 1.36 passes over pods of whose claims one is missing or going, even if devices come free. Such a pod
     is held back by PreEnqueue here, and is not tried either. A claim that was made again within one event is new.
+
+    A claim that was left over for the pod's extended resources keeps it from every node until it is deleted.
     """
     if new is None:
-        return Hint.SKIP
+        is_left_over = old is not None and pod_of_special_claim(old) == pod.uid
+        return Hint.QUEUE if is_left_over else Hint.SKIP
     if old is not None and old.allocation is not None and new.allocation is None:
         return Hint.QUEUE
     if not _is_own(pod, new):
@@ -48,7 +52,9 @@ EVENTS = (
     EventRegistration(
         ClusterEvent(Resource.NODE, Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE)
     ),
-    EventRegistration(ClusterEvent(Resource.RESOURCE_CLAIM, Action.ADD | Action.UPDATE), _claim_changed),
+    EventRegistration(
+        ClusterEvent(Resource.RESOURCE_CLAIM, Action.ADD | Action.UPDATE | Action.DELETE), _claim_changed
+    ),
     EventRegistration(ClusterEvent(Resource.POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), _claims_were_generated),
     EventRegistration(ClusterEvent(Resource.DEVICE_CLASS, Action.ADD | Action.UPDATE)),
     EventRegistration(ClusterEvent(Resource.RESOURCE_SLICE, Action.ADD | Action.UPDATE)),

@@ -53,6 +53,13 @@ class Found(NamedTuple):
 
 FITS = Outcome()
 NOTHING_RECORDED = Outcome(is_recorded=False)
+OUT_OF_TIME = Outcome(failure(Fault.OUT_OF_TIME.value), is_out_of_time=True)
+
+
+def timed_out(node: str, *, is_searched: bool = True) -> Outcome:
+    """The search has run out of time on this node, which makes the whole attempt an error. Other nodes are not searched
+    any more and say the same: each would cost as much, and change nothing."""
+    return Outcome(failure(f"node {node}: {Fault.OUT_OF_TIME.value}"), is_recorded=is_searched, is_out_of_time=True)
 
 
 class Held:
@@ -147,7 +154,7 @@ def outcome_of(found: Found | Fault | str) -> Outcome:
         return Outcome(failure(found))
     if isinstance(found, Fault):
         if found is Fault.OUT_OF_TIME:
-            return Outcome(failure(found.value), is_out_of_time=True)
+            return OUT_OF_TIME
         return Outcome(NO_SOLUTION if found is Fault.NONE_FITS else INVALID_POOLS)
     points = 0
     for claim, chosen in found.claims:
@@ -190,19 +197,22 @@ def outcomes(
     """By row asked the place of its outcome in the list."""
     devices, table = view.devices, view.table
     devices.catch_up()
-    if not devices.is_of(table):
-        return _one_by_one(situation, pod, view, listed, max_steps)
     answers = devices.answers.of((situation.shape, max_steps))
     stamp = (devices.common_version, view.version(Kind.DEVICE_CLASS), devices.looks_epoch())
     if answers.stamp != stamp:
         answers.reset(stamp)
+    if not devices.is_of(table):
+        return _one_by_one(situation, pod, view, listed, answers, max_steps)
     answers.grow(table.size)
     versions = devices.row_versions()
     stale = listed[answers.versions[listed] != versions[listed]]
     stale = stale[table.exists[stale]]
-    if len(stale):
-        _answer(situation, pod, view, stale, answers, max_steps)
-        answers.versions[stale] = versions[stale]
+    late = answers.late_row(versions) if len(stale) else None
+    if late is not None:
+        answers.codes[stale] = answers.number(timed_out(table.names[late], is_searched=False))
+    elif len(stale):
+        searched = _answer(situation, pod, view, stale, answers, max_steps)
+        answers.versions[searched] = versions[searched]
     if not answers.outcomes:
         answers.number(FITS)
     return answers.codes[listed], answers.outcomes
@@ -215,8 +225,9 @@ def _answer(
     rows: npt.NDArray[np.int64],
     answers: NodeAnswers,
     max_steps: int,
-) -> None:
-    """Put the codes of these rows' outcomes into ``answers``: one search for all rows whose devices look alike."""
+) -> npt.NDArray[np.int64]:
+    """Put the codes of these rows' outcomes into ``answers``: one search for all rows whose devices look alike, and
+    none after one that has run out of time. Returns the rows that were searched."""
     kinds, ways = _ways(situation, view.table, rows)
     looks = view.devices.signatures(rows) * len(ways) + kinds
     shared = _Round(view.devices)
@@ -229,7 +240,7 @@ def _answer(
             code = bare_code_of(view.devices.bare_signature(signature), row, by_devices)
             if code == UNKNOWN:
                 outcome = _outcome(situation, pod, view, row, by_devices, max_steps, shared)
-                code = answers.number(outcome)
+                code = answers.number(timed_out(view.table.names[row]) if outcome.is_out_of_time else outcome)
             answers.of_signature[signature, by_devices] = code
         return code
 
@@ -245,12 +256,21 @@ def _answer(
         return code
 
     if len(rows) <= FEW_ROWS:
-        for row, look in zip(rows.tolist(), looks.tolist(), strict=True):
-            answers.codes[row] = code_of(look, row)
-        return
-    distinct, first, places = np.unique(looks, return_index=True, return_inverse=True)
-    codes = [code_of(look, row) for look, row in zip(distinct.tolist(), rows[first].tolist(), strict=True)]
-    answers.codes[rows] = np.array(codes, np.int16)[places]
+        first, places = rows, np.arange(len(rows))
+        distinct = looks
+    else:
+        distinct, indices, places = np.unique(looks, return_index=True, return_inverse=True)
+        first = rows[indices]
+    codes = np.zeros(len(distinct), np.int16)
+    for place, (look, row) in enumerate(zip(distinct.tolist(), first.tolist(), strict=True)):
+        codes[place] = code = code_of(look, row)
+        if answers.outcomes[code].is_out_of_time:
+            answers.late[row] = int(view.devices.row_versions()[row])
+            codes[place + 1 :] = answers.number(timed_out(view.table.names[row], is_searched=False))
+            answers.codes[rows] = codes[places]
+            return rows[places <= place]
+    answers.codes[rows] = codes[places]
+    return rows
 
 
 class _Round:
@@ -313,16 +333,32 @@ def _outcome(
 
 
 def _one_by_one(
-    situation: Situation, pod: PodInfo, view: View, listed: npt.NDArray[np.int64], max_steps: int
+    situation: Situation,
+    pod: PodInfo,
+    view: View,
+    listed: npt.NDArray[np.int64],
+    answers: NodeAnswers,
+    max_steps: int,
 ) -> tuple[npt.NDArray[np.int16], list[Outcome]]:
     """Where the table is a private one: its rows are found in the cluster by their names."""
     found: list[Outcome] = []
     shared = _Round(view.devices)
+    versions = view.devices.row_versions()
+    late_row = answers.late_row(versions)
+    late = None if late_row is None else timed_out(view.devices.name_of(late_row), is_searched=False)
     for row in listed.tolist():
         own_row = view.devices.row_of(view.table.names[row])
         if own_row is None or view.table.nodes[row] is None:
             found.append(FITS)
             continue
+        if late is not None:
+            found.append(late)
+            continue
         by_devices = resources_by_devices(situation, view.table, row)
-        found.append(_outcome(situation, pod, view, own_row, by_devices, max_steps, shared))
+        outcome = _outcome(situation, pod, view, own_row, by_devices, max_steps, shared)
+        if outcome.is_out_of_time:
+            outcome = timed_out(view.table.names[row])
+            late = timed_out(view.table.names[row], is_searched=False)
+            answers.late[own_row] = int(versions[own_row])
+        found.append(outcome)
     return np.arange(len(found), dtype=np.int16), found

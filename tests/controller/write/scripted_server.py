@@ -15,6 +15,7 @@ from scheduler.controller.write.answers import Answer
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
+from scheduler.controller.write.direct import Outgoing
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.errors import ApiError
@@ -85,11 +86,12 @@ async def client_of(
 async def write(client: ApiClient, departure: Departure | None = None, seconds: float = 5.0) -> Answer:
     """As bindings and events are written: by a call, whose end is awaited here."""
     ended: asyncio.Future[Answer | Exception] = asyncio.get_running_loop().create_future()
-    post = client.post("/write", b"{}", seconds, departure or Departure(AlwaysHeld()), ended.set_result)
+    outgoing = Outgoing("POST", "/write", b"{}", seconds)
+    begun = client.begin(outgoing, departure or Departure(AlwaysHeld()), ended.set_result)
     try:
         end = await ended
     except asyncio.CancelledError:
-        post.cancel()
+        begun.cancel()
         raise
     if isinstance(end, Exception):
         raise end

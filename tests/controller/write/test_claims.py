@@ -91,17 +91,6 @@ async def test_a_claim_that_was_allocated_meanwhile_is_not_allocated_again(
     assert found["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-1"
 
 
-async def test_pods_that_share_a_claim_are_all_entered_in_any_order_of_writes(
-    client: ApiClient, requests: ClaimRequests
-) -> None:
-    known = await made(client)
-    pods = [ClaimConsumer(resource="pods", name=f"p{number}", uid=f"uid-of-p{number}") for number in range(20)]
-    commands = [ReserveClaim(1, reference(known), one, known, ALLOCATION) for one in pods]
-    await asyncio.gather(*[requests.carry_out(command, held()) for command in commands])
-    found = await read(client, f"{CLAIMS}/c")
-    assert sorted(one["name"] for one in found["status"]["reservedFor"]) == sorted(one.name for one in pods)
-
-
 async def test_a_claim_is_reserved_for_a_group(client: ApiClient, requests: ClaimRequests) -> None:
     known = await made(client)
     group = ClaimConsumer(api_group="scheduling.k8s.io", resource="podgroups", name="g", uid="uid-of-g")

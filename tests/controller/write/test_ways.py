@@ -12,6 +12,7 @@ import pytest
 
 from scheduler.controller.watch.pages import Pages
 from scheduler.controller.write.answers import Answer
+from scheduler.controller.write.direct import Outgoing
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.errors import ApiError
@@ -220,7 +221,7 @@ async def test_what_a_cancelled_write_ends_with_is_not_reported(tmp_path: Path, 
         served(plays(ends=False)) as (server, url),
         client_of(kubeconfig(tmp_path / "k", url), writes_directly) as client,
     ):
-        sent = client.post("/write", b"{}", 5.0, Departure(AlwaysHeld()), ends.append)
+        sent = client.begin(Outgoing("POST", "/write", b"{}", 5.0), Departure(AlwaysHeld()), ends.append)
         await until(lambda: len(server.requests) == 1)
         sent.cancel()
         await until(lambda: not server.open)

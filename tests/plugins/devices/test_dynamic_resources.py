@@ -14,7 +14,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.args import decode_args
 from scheduler.config.durations import MILLISECOND, Duration
 from scheduler.framework.diagnosis import Diagnosis
-from scheduler.framework.events import Hint, Resource
+from scheduler.framework.events import Resource
 from scheduler.framework.plugin import FilterPlugin, State
 from scheduler.framework.post_filter import KEEP_NOMINATION, PostFilterContext
 from scheduler.messages.claim_commands import CreateClaim, ReserveClaim, UnreserveClaim
@@ -298,21 +298,7 @@ def test_post_filter_fails_where_an_earlier_plugin_refused_the_pod_as_a_whole() 
     assert answer.status == Refusal(Code.ERROR, ("not found",))
 
 
-# --- events -----------------------------------------------------------------------------------------------------------
-
-
-def hint(pod: PodInfo, old: dict[str, Any] | None, new: dict[str, Any]) -> Hint:
-    (registration,) = [one for one in DynamicResources().events() if one.event.resource is Resource.RESOURCE_CLAIM]
-    return registration.hint(pod, None if old is None else parsed(old), parsed(new))
-
-
-def test_freed_devices_wake_every_pod_that_waits_for_devices() -> None:
-    held = claim("held", "gpus")
-    held["status"] = {"allocation": {"devices": {"results": []}}}
-    assert hint(claiming("mine"), held, claim("held", "gpus")) is Hint.QUEUE
-    assert hint(claiming("mine"), None, claim("other", "gpus")) is Hint.SKIP
-    assert hint(claiming("mine"), None, claim("mine", "gpus")) is Hint.QUEUE
-    assert hint(claiming("mine"), claim("mine", "gpus"), claim("mine", "gpus")) is Hint.SKIP
+# --- arguments --------------------------------------------------------------------------------------------------------
 
 
 def test_time_outs_are_checked() -> None:

@@ -139,6 +139,12 @@ def _first_line(message: str) -> str:
     return message.removeprefix("INVALID_ARGUMENT: ").partition("\n")[0]
 
 
+def load() -> None:
+    """Make the environments, of which each takes some ms."""
+    _checker()
+    _evaluator()
+
+
 @lru_cache(maxsize=1)
 def _checker() -> Any:
     """Knows the types that Kubernetes declares; evaluates nothing."""

@@ -1,0 +1,234 @@
+"""The requests that reserve a claim for a pod, one after the other, without a task where each is answered with a
+success (docs/kube-scheduler/dra.md §9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from scheduler.controller.write.answers import Answer
+from scheduler.controller.write.begun import BegunWrite, WriteEnd
+from scheduler.controller.write.binary import field, integer
+from scheduler.controller.write.client import MERGE_PATCH, ApiClient
+from scheduler.controller.write.direct import Outgoing
+from scheduler.controller.write.fence import Departure
+from scheduler.errors import ApiError
+from scheduler.messages.claim_commands import ReserveClaim
+from scheduler.messages.references import ClaimReference
+from scheduler.objects.devices import DeviceConfiguration
+from scheduler.objects.kinds import Kind, decode_as
+from scheduler.objects.resource_claims import (
+    CLAIM_FINALIZER,
+    AllocatedConfiguration,
+    Allocation,
+    ClaimConsumer,
+    ResourceClaim,
+)
+from scheduler.objects.timestamps import parse_time
+
+DECIDED: Final = "NoLongerHolds"
+"""The reason of an error that no retry can resolve."""
+FINALIZED: Final = field(1, field(14, CLAIM_FINALIZER))
+"""In binary form: a finalizer more."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ClaimPatch(Struct, frozen=True):
+    """A merge patch of this version of the claim. ``addition`` is what it adds, in binary form, for claims that JSON
+    would damage; b"" where it is known to damage none."""
+
+    doing: str
+    claim: ResourceClaim
+    subresource: str
+    body: bytes
+    addition: bytes = b""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the claim is reserved once it is written."""
+        return bool(self.subresource)
+
+    def worded(self, error: ApiError) -> ApiError:
+        """The error of its answer, which says what was being done."""
+        return ApiError(error.status, error.reason, f"{self.doing}: {error}", retry_after=error.retry_after)
+
+
+def next_write(
+    command: ReserveClaim, claim: ResourceClaim, wall_time: Callable[[], str], before: ClaimPatch | None = None
+) -> ClaimPatch | None:
+    """What is to be written next; None where the claim is reserved as it is. ``before``: what the claim is the answer
+    of, so that a finalizer that is taken away again is written once. Raises ApiError where the decision does not hold
+    for the claim any more."""
+    if before is not None and before.is_last:
+        return None
+    key = command.claim.key
+    if claim.is_terminating:
+        raise ApiError(409, DECIDED, f"claim {key} got deleted in the meantime")
+    allocation, decided = claim.allocation, command.allocation
+    if claim.is_reserved_for(command.consumer.uid) and (decided is None or allocation is not None):
+        return None
+    if decided is None and allocation is None:
+        raise ApiError(409, DECIDED, f"claim {key} got deallocated elsewhere in the meantime")
+    if decided is not None and allocation is not None and not _is_same(allocation, decided):
+        raise ApiError(409, DECIDED, f"claim {key} got allocated elsewhere in the meantime")
+    if before is None and decided is not None and CLAIM_FINALIZER not in claim.metadata.finalizers:
+        return _finalizing(command, claim)
+    return _reserving(command, claim, wall_time)
+
+
+class _Version(Struct, frozen=True, rename="camel"):
+    """Of which claim and version a patch is; the finalizers are written where they are given."""
+
+    uid: str
+    resource_version: str
+    finalizers: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+
+
+class _NewTime(Struct, frozen=True, rename="camel"):
+    allocation_timestamp: str
+
+
+class _Reserved(Struct, frozen=True, rename="camel"):
+    reserved_for: tuple[ClaimConsumer, ...]
+    allocation: Allocation | _NewTime | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Patch(Struct, frozen=True):
+    metadata: _Version
+    status: _Reserved | msgspec.UnsetType = msgspec.UNSET
+
+
+def _finalizing(command: ReserveClaim, claim: ResourceClaim) -> ClaimPatch:
+    finalizers = (*claim.metadata.finalizers, CLAIM_FINALIZER)
+    body = _encode(_Patch(_Version(command.claim.uid, claim.resource_version, finalizers)))
+    addition = FINALIZED if _has_parameters(claim.spec.devices.config) else b""
+    return ClaimPatch(f"add finalizer to claim {command.claim.key}", claim, "", body, addition)
+
+
+def _reserving(command: ReserveClaim, claim: ResourceClaim, wall_time: Callable[[], str]) -> ClaimPatch:
+    others = [one for one in claim.status.reserved_for if one.uid != command.consumer.uid]
+    status = _Reserved((*others, command.consumer))
+    allocation, addition = claim.allocation, b""
+    if allocation is None:
+        assert command.allocation is not None
+        # With the time from which drivers have to prepare its devices.
+        status = replace(status, allocation=replace(command.allocation, allocation_timestamp=wall_time()))
+    elif allocation.allocation_timestamp is None:
+        # What else is in it may be more than is read here.
+        status = replace(status, allocation=_NewTime(wall_time()))
+    if allocation is not None and _has_parameters(allocation.devices.config):
+        addition = _addition(allocation, command.consumer, wall_time)
+    what = "add reservation" if command.allocation is None else "add allocation and reservation"
+    body = _encode(_Patch(_Version(command.claim.uid, claim.resource_version), status))
+    return ClaimPatch(f"{what} to claim {command.claim.key}", claim, "/status", body, addition)
+
+
+def _addition(allocation: Allocation, consumer: ClaimConsumer, wall_time: Callable[[], str]) -> bytes:
+    """What reserves an allocated claim, in binary form."""
+    texts = {1: consumer.api_group, 3: consumer.resource, 4: consumer.name, 5: consumer.uid}
+    status = field(2, b"".join([field(number, text) for number, text in texts.items() if text]))
+    if allocation.allocation_timestamp is None:
+        seconds = parse_time(wall_time()) // 10**9
+        status += field(1, field(5, integer(1, seconds)))
+    return field(3, status)
+
+
+def _is_same(written: Allocation, decided: Allocation) -> bool:
+    """Whether a pod that shares the claim was quicker to write what was decided for all of them."""
+    return replace(written, allocation_timestamp=decided.allocation_timestamp) == decided
+
+
+def _has_parameters(config: Iterable[DeviceConfiguration | AllocatedConfiguration]) -> bool:
+    """Whether drivers' parameters are in it."""
+    return any(one.opaque is not None for one in config)
+
+
+def path_of(claim: ClaimReference) -> str:
+    return Kind.RESOURCE_CLAIM.entry.object_path(claim.name, claim.namespace)
+
+
+# --- sending ----------------------------------------------------------------------------------------------------------
+
+
+class Unfinished(Struct, frozen=True):
+    """Where a reservation came to an error: the patch that was refused, None before the first."""
+
+    error: Exception
+    patch: ClaimPatch | None = None
+
+
+ReservationEnd = ResourceClaim | Unfinished
+
+
+class Reservation:
+    """A claim that is being reserved. ``on_end`` gets the claim as it is then, or what stopped it, once and perhaps
+    before ``begin`` returns; nothing more after ``cancel``."""
+
+    __slots__ = ("_client", "_command", "_current", "_departure", "_on_end", "_seconds", "_wall_time")
+
+    def __init__(
+        self,
+        client: ApiClient,
+        command: ReserveClaim,
+        departure: Departure,
+        seconds: float,
+        wall_time: Callable[[], str],
+        on_end: Callable[[ReservationEnd], None],
+    ) -> None:
+        self._client = client
+        self._command = command
+        self._departure = departure
+        self._seconds = seconds
+        self._wall_time = wall_time
+        self._on_end: Callable[[ReservationEnd], None] | None = on_end
+        self._current: BegunWrite | None = None
+
+    def begin(self) -> None:
+        self._write(self._command.known)
+
+    def cancel(self) -> None:
+        self._on_end = None
+        if self._current is not None:
+            self._current.cancel()
+
+    def _write(self, claim: ResourceClaim, before: ClaimPatch | None = None) -> None:
+        try:
+            patch = next_write(self._command, claim, self._wall_time, before)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the reservation has an end
+            self._end(Unfinished(error))
+            return
+        if patch is None:
+            self._end(claim)
+            return
+
+        def answered(end: WriteEnd) -> None:
+            self._current = None
+            self._answered(patch, end)
+
+        path = path_of(self._command.claim) + patch.subresource
+        begun = self._client.begin(
+            Outgoing("PATCH", path, patch.body, self._seconds, MERGE_PATCH), self._departure, answered
+        )
+        if self._on_end is not None and not begun.is_over:
+            self._current = begun
+
+    def _answered(self, patch: ClaimPatch, end: WriteEnd) -> None:
+        if not isinstance(end, Answer):
+            self._end(Unfinished(end, patch))
+            return
+        try:
+            claim = decode_as(ResourceClaim, end.body)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._end(Unfinished(error, patch))
+            return
+        self._write(claim, patch)
+
+    def _end(self, end: ReservationEnd) -> None:
+        on_end, self._on_end, self._current = self._on_end, None, None
+        if on_end is not None:
+            on_end(end)
