@@ -206,17 +206,28 @@ class EventRegistration(Struct, frozen=True):
 
     def bound(self, classes: ClassesByResource) -> EventRegistration:
         """The registration with a hint that reads these classes, as they are when it is called."""
-        class_hint, facet = self.class_hint, self.facet
-        if class_hint is None:
+        if self.class_hint is None:
             return self
+        facet = _BoundFacet(self.facet, classes) if self.facet is not None else None
+        return EventRegistration(self.event, _BoundHint(self.class_hint, classes), facet, self.keys)
 
-        def hint(pod: Any, old: Any, new: Any) -> Hint:
-            return class_hint(pod, old, new, classes)
 
-        def look(obj: Any) -> Hashable:
-            return classes.version, facet(obj) if facet is not None else None
+class _BoundHint(Struct, frozen=True, eq=False):
+    """A value and no closure: the engine's state, which has it, is written into recordings and snapshots."""
 
-        return EventRegistration(self.event, hint, look if facet is not None else None, self.keys)
+    class_hint: ClassHint
+    classes: ClassesByResource
+
+    def __call__(self, pod: Any, old: Any, new: Any) -> Hint:
+        return self.class_hint(pod, old, new, self.classes)
+
+
+class _BoundFacet(Struct, frozen=True, eq=False):
+    facet: Facet
+    classes: ClassesByResource
+
+    def __call__(self, obj: Any) -> Hashable:
+        return self.classes.version, self.facet(obj)
 
 
 DEFAULT_REGISTRATIONS: tuple[EventRegistration, ...] = tuple(
