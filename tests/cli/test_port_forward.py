@@ -7,10 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import pytest
 from aiohttp import WSMsgType, web
 
-from scheduler.cli.port_forward import DATA, ERROR, PROTOCOL, Forward, forwarded
+from scheduler.cli.port_forward import DATA, ERROR, PROTOCOL, Forward, ForwardFailure, forwarded
 from scheduler.controller.write.credentials import Credentials
+from tests.cli.test_connection import Recording, serving
 from tests.limits import WAIT_SECONDS
 
 PORT = b"\x0a\x28"
@@ -97,3 +99,18 @@ async def test_a_client_that_resets_its_connection_is_no_error() -> None:
                 await asyncio.sleep(0)
             await asyncio.wait(of_the_forward())
     assert reports == []
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_to_another_server_is_not_followed(status: int) -> None:
+    """The request has the user's credentials for the API server."""
+    async with serving(Recording()) as thief:
+        redirect = web.Response(status=status, headers={"Location": thief.url.replace("http", "ws", 1)})
+        async with serving(Recording(redirect)) as server:
+            with pytest.raises(ForwardFailure):
+                async with forwarded(
+                    Credentials(server.url, "a test", "Bearer secret"), "default", "p", 10280, WAIT_SECONDS
+                ):
+                    pass
+            assert server.seen == ["Bearer secret"]
+        assert thief.seen == []
