@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from e2e import builders, paths
-from e2e.client import ApiError, Client
+from e2e.client import ApiError, Client, Watch
 from e2e.controlplane.cluster import ControlPlane
 from e2e.fixtures import administrator
 from e2e.room import Room
@@ -219,15 +219,18 @@ def _allocate_devices(room: Room) -> None:
     resource = f"example.com/{room.name}"
     room.add_cluster_object(device_class(room, extendedResourceName=resource))
     room.add_cluster_object(gpus("a", 4))
-    for name in ("with-devices", "denied-devices"):
-        pod = builders.pod(name, room.name)
-        pod["spec"]["containers"][0].setdefault("resources", {}).update(
-            requests={resource: "1"}, limits={resource: "1"}
-        )
-        room.add_pods(pod)
-    room.wait_placed("with-devices", "a")
-    room.wait_events("denied-devices", "FailedScheduling")
-    room.client.delete("Pod", "denied-devices", room.name)
+    names = ("with-devices", "denied-devices")
+    with room.client.watch("ResourceClaim", room.name) as claims:
+        for name in names:
+            pod = builders.pod(name, room.name)
+            pod["spec"]["containers"][0].setdefault("resources", {}).update(
+                requests={resource: "1"}, limits={resource: "1"}
+            )
+            room.add_pods(pod)
+        room.wait_placed(names[0], "a")
+        # Before its pod goes: the garbage collector would delete the claim then.
+        claims.wait_until(lambda _: names[1] in _owners_of_deleted(claims), 30, "the denied bind's claim deleted")
+    room.client.delete("Pod", names[1], room.name)
 
 
 def _preempt(room: Room, node: str) -> None:
@@ -365,6 +368,11 @@ def _volume(name: str, **spec: Any) -> Object:
 def _pod_with_claim(claim: str, namespace: str) -> Object:
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": claim}}
     return builders.pod(claim, namespace, volumes=[volume])
+
+
+def _owners_of_deleted(claims: Watch) -> set[str]:
+    gone = (seen.thing for seen in claims.history if seen.type == "DELETED")
+    return {owner["name"] for claim in gone for owner in claim["metadata"]["ownerReferences"]}
 
 
 def _selected_node(claim: Object) -> str:
