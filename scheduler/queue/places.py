@@ -18,7 +18,7 @@ from scheduler.queue.story import Place
 class Places:
     """A pod is in one place, by ``namespace/name``. Times are queue time in nanoseconds."""
 
-    __slots__ = ("_facts", "_flushes", "_held", "active", "backoff", "pool", "pre_enqueue")
+    __slots__ = ("_facts", "_flushes", "_held", "_last_ready", "active", "backoff", "pool", "pre_enqueue")
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class Places:
         self._flushes = flushes
         self._facts = facts
         self._held: list[QueuedPod] = []
+        self._last_ready = -1
 
     # --- in -----------------------------------------------------------------------------------------------------------
 
@@ -58,10 +59,19 @@ class Places:
         return self.place_of(record)
 
     def make_active(self, record: QueuedPod, label: str, time: int) -> None:
-        if record.initial_attempt is None:
-            record.initial_attempt = time
+        self.note_ready(record, time)
         self.active.put(record)
         self._facts.incoming["active", label] += 1
+
+    def note_ready(self, record: QueuedPod, time: int) -> None:
+        """The pod is ready to be tried, now or since earlier.
+
+        Pods that one stimulus makes ready get times a nanosecond apart, in the order in which they became so: of a gang
+        the pod that completed the quorum is tried before those that waited for it, as in kube-scheduler, which reads
+        the clock for each (docs/kube-scheduler/podgroups.md §5).
+        """
+        if record.initial_attempt is None:
+            record.initial_attempt = self._last_ready = max(time, self._last_ready + 1)
 
     def _passes_gates(self, record: QueuedPod) -> bool:
         refusal = self.pre_enqueue(record)

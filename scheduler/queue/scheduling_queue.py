@@ -182,8 +182,7 @@ class SchedulingQueue(QueueListing):
         if record.uid in self._in_flight:
             self.facts.problem(f"the same pod is tracked in multiple places in the scheduler: {record.key}")
             return False
-        if record.initial_attempt is None:
-            record.initial_attempt = self.clock.read(now)
+        self._places.note_ready(record, self.clock.read(now))
         record.attempts += 1
         self.cycle += 1
         self._in_flight.begin(record)

@@ -26,6 +26,19 @@ def test_a_gang_waits_for_its_object_and_for_its_quorum_and_then_starts_at_once(
     assert cluster.conditions() == [("True", "Scheduled", "")]
 
 
+def test_the_pod_that_completes_the_quorum_is_tried_before_those_that_waited_for_it() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="1")
+    cluster.group(min_count=3)
+    cluster.members(2, cpu="1")
+    cluster.advance(1)
+    cluster.member("last", cpu="1")
+    cluster.schedule_all()
+    assert cluster.reason_of("last")[1].startswith("pod group is unschedulable, waiting for minCount pods")
+    for waited in ("g0", "g1"):
+        assert cluster.reason_of(waited)[1].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+
+
 def test_why_a_member_is_gated_is_said_in_kube_schedulers_words() -> None:
     cluster = Gangs()
     cluster.member("g0")
