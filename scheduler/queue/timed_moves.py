@@ -55,14 +55,15 @@ class TimedMoves:
         return moved
 
     def _retry_group(self, pods: Iterable[str], time: int) -> bool:
-        """Makes one of these pods active, if any still waits: its siblings are taken with it."""
+        """Make the first waiting pod of these active that passes its gates; its siblings are taken with it."""
         pool = self._places.pool
         for key in pods:
             record = pool.get(key)
             if record is not None and not record.is_gated:
                 pool.remove(key)
-                self._places.put(record, Strategy.IMMEDIATELY, BACKOFF_COMPLETE, time, is_new_to_pool=False)
-                return True
+                put = self._places.put(record, Strategy.IMMEDIATELY, BACKOFF_COMPLETE, time, is_new_to_pool=False)
+                if put is Place.ACTIVE:
+                    return True
         return False
 
     def _flush_pool(self, time: int) -> Generator[None, None, int]:

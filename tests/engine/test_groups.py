@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.group_attempt import GroupResult
+from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
 from scheduler.messages.commands import BindPod
+from scheduler.messages.status import Refusal, unresolvable
 from tests.engine.gangs import GANGS, TOPOLOGY, Gangs
 
 # --- waiting for the others -------------------------------------------------------------------------------------------
@@ -189,6 +192,29 @@ def test_a_gang_that_does_not_fit_is_not_tried_without_pause() -> None:
     remembered = cluster.engine.group_reports.of("default/g")
     assert remembered is not None
     assert 5 <= remembered.attempts <= 12
+
+
+def test_a_gang_is_tried_again_although_a_gate_has_closed_for_some_of_its_pods() -> None:
+    closed: set[str] = set()
+
+    class Quota(PreEnqueuePlugin):
+        name = "Quota"
+
+        def pre_enqueue(self, pod: PodInfo, context: EnqueueContext) -> Refusal | None:
+            return unresolvable("no quota") if pod.name in closed else None
+
+    cluster = Gangs(plugins=(Quota,))
+    cluster.node("n", cpu="1")
+    cluster.group(min_count=2)
+    cluster.members(3, cpu="2")
+    cluster.schedule_all()
+    closed.update(("g0", "g1"))
+    for _ in range(60):
+        cluster.advance(1)
+        cluster.schedule_all()
+    remembered = cluster.engine.group_reports.of("default/g")
+    assert remembered is not None
+    assert remembered.attempts >= 5
 
 
 def test_room_that_appears_wakes_the_gang() -> None:
