@@ -15,6 +15,7 @@ from e2e.client import Client
 from e2e.controlplane import build
 from e2e.controlplane.cluster import ControlPlane
 from e2e.fixtures import rooms
+from e2e.groups.mid_flight import check_all_or_none
 from e2e.identities import Identities, shipped_rules
 from e2e.room import Room, placements
 from e2e.tandem import Tandem, profile
@@ -170,3 +171,46 @@ def test_pods_that_come_before_their_group_wait_for_it(room: Room) -> None:
     assert set(placements(room.pods.state)) == {"plain"}
     pod_group(room, "ray", minMember=2)
     room.wait_bound(3)
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_a_group_that_waits_for_longer_than_its_time_out_holds_no_room_and_is_tried_again(room: Room) -> None:
+    room.add_nodes(builders.node("ray-n1", cpu="3"))
+    pod_group(room, "ray", minMember=4, scheduleTimeoutSeconds=1)
+    names = ("head", "worker0", "worker1", "worker2")
+    room.add_pods(*[ray_pod(room, name, "ray") for name in names])
+    for name in names:
+        assert room.wait_refused(name)["reason"] == "Unschedulable"
+    room.add_pods(builders.pod("plain", room.name, cpu="3"))
+    room.wait_bound(1)
+    assert room.pods.holds_for(lambda state: set(placements(state)) == {"plain"}, 2)
+    room.add_nodes(builders.node("ray-n2", cpu="4"))
+    bound = room.wait_bound(5)
+    assert {bound[name] for name in names} == {"ray-n2"}
+    assert wait_status(room, "ray", "Running")["running"] == 4
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_pods_whose_group_is_deleted_wait_for_the_next_of_its_name(room: Room) -> None:
+    room.add_nodes(builders.node("ray-n1", cpu="1"))
+    pod_group(room, "ray", minMember=2)
+    room.add_pods(ray_pod(room, "head", "ray"), ray_pod(room, "worker", "ray"))
+    room.wait_refused("head")
+    room.client.delete("CoschedulingPodGroup", "ray", room.name)
+    room.add_nodes(builders.node("ray-n2", cpu="4"))
+    room.add_pods(builders.pod("plain", room.name))
+    room.wait_bound(1)
+    assert room.pods.holds_for(lambda state: set(placements(state)) == {"plain"}, 2)
+    pod_group(room, "ray", minMember=2)
+    room.wait_bound(3)
+    assert wait_status(room, "ray", "Running")["running"] == 2
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_of_a_group_that_is_deleted_in_mid_flight_all_pods_start_or_none(room: Room) -> None:
+    check_all_or_none(
+        room,
+        lambda name, quorum: pod_group(room, name, minMember=quorum),
+        lambda name, of: ray_pod(room, name, of),
+        lambda name: room.client.delete("CoschedulingPodGroup", name, room.name),
+    )

@@ -62,6 +62,7 @@ class Case:
     configurations: tuple[str, ...] = ("",)
     has_volumes: bool = False
     has_gangs: bool = False
+    gangs_have_demands: bool = False
     has_devices: bool = False
     gates: str = ""
     extender: Extender = no_extender
@@ -99,6 +100,12 @@ CASES = {
     "extender": Case((EXTENDER,), extender=keeps_batch_from_odd_nodes),
     "reloads": Case(("", KUBE + "percentageOfNodesToScore: 50\n", KUBE + "podMaxBackoffSeconds: 1\n")),
     "gangs": Case(has_gangs=True, gates="GenericWorkload=true,GangScheduling=true"),
+    "gangs with demands": Case(
+        has_gangs=True,
+        gangs_have_demands=True,
+        gates="GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true,"
+        "WorkloadAwarePreemption=true",
+    ),
     "devices": Case(has_devices=True),
     "all of them": Case(
         (EXTENDER, EXTENDER + "percentageOfNodesToScore: 50\n"),
@@ -130,6 +137,7 @@ class Run:
             self.world,
             volumes=self.case.has_volumes,
             gangs=self.case.has_gangs,
+            gang_demands=self.case.gangs_have_demands,
             devices=self.case.has_devices,
             configurations=len(self.case.configurations),
         )

@@ -47,8 +47,9 @@ def finish(made: World, name: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(400, 408))
-def test_in_the_end_every_gang_that_fits_runs_and_none_was_started_in_part(seed: int) -> None:
-    run = Run(seed, CASES["gangs"])
+@pytest.mark.parametrize("case", ["gangs", "gangs with demands"])
+def test_in_the_end_every_gang_that_fits_runs_and_none_was_started_in_part(seed: int, case: str) -> None:
+    run = Run(seed, CASES[case])
     run.draw(200)
     assert gangs_that_fit(run.world) == []
     check_at_rest(run.world.engine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Final
@@ -14,9 +15,8 @@ from scheduler.simulate.world_volumes import HOST, NO_PROVISIONER, volume_docume
 from scheduler.testing.documents import node_json, pod_json
 from scheduler.testing.fragments import affinity_json, pod_term, spread_json
 from tests.simulation.workload_devices import DeviceActions, free_gpus
-from tests.simulation.workload_gangs import GangActions, group_of
+from tests.simulation.workload_gangs import ZONE, GangActions, group_of
 
-ZONE: Final = "topology.kubernetes.io/zone"
 GATE: Final = "example.com/wait"
 ZONES: Final = ("a", "b", "c")
 APPS: Final = ("web", "db", "batch")
@@ -47,6 +47,7 @@ class RandomWorkload:
         nodes: int = 5,
         volumes: bool = False,
         gangs: bool = False,
+        gang_demands: bool = False,
         devices: bool = False,
         configurations: int = 1,
     ) -> None:
@@ -73,7 +74,8 @@ class RandomWorkload:
             self._actions |= {self._add_pod_with_claim: 20, self._add_volume: 8, self._delete_claim: 5}
         self._gangs = gangs
         if gangs:
-            self._actions |= GangActions(self._random, lambda: world.facts, PRIORITIES).weights()
+            made = GangActions(self._random, lambda: world.facts, PRIORITIES, has_demands=gang_demands)
+            self._actions |= made.weights()
         self._devices = DeviceActions(self._random, lambda: world.facts, self._pod) if devices else None
         if self._devices is not None:
             self._actions |= self._devices.weights()
@@ -295,11 +297,26 @@ def gangs_that_fit(world: World) -> list[str]:
         pending = [pod for pod in members if not pod["spec"].get("nodeName")]
         if not pending:
             continue
-        fitting = min(len(pending), sum(_how_many(world, pending[0], *node) for node in world.facts.of(Kind.NODE)))
+        fitting = min(len(pending), _room_for(world, group, members, pending[0]))
         quorum = group["spec"]["schedulingPolicy"]["gang"]["minCount"]
         if fitting and len(members) - len(pending) + fitting >= quorum and len(members) >= quorum:
             found.append(key)
     return found
+
+
+def _room_for(world: World, group: Document, members: list[Document], pod: Document) -> int:
+    """How many pods like this member fit, on all nodes or in one domain: that of the members that have a node."""
+    zones: Counter[str] = Counter()
+    for name, node in world.facts.of(Kind.NODE):
+        zones[node["metadata"]["labels"][ZONE]] += _how_many(world, pod, name, node)
+    if not group["spec"].get("schedulingConstraints"):
+        return zones.total()
+    nodes = [world.facts.get(Kind.NODE, name) for one in members if (name := one["spec"].get("nodeName"))]
+    there = {node["metadata"]["labels"][ZONE] for node in nodes if node is not None}
+    if there or nodes:
+        # In two domains, or on a node that is gone, none fits.
+        return zones[there.pop()] if len(there) == 1 and None not in nodes else 0
+    return max(zones.values(), default=0)
 
 
 def _how_many(world: World, pod: Document, name: str, node: Document) -> int:

@@ -15,12 +15,13 @@ from scheduler.testing.documents import pod_json
 
 MEMBER_CPUS: Final = (250, 500, 1000, 2000)
 MAX_QUORUM: Final = 6
+ZONE: Final = "topology.kubernetes.io/zone"
 MAX_SPARE: Final = 2
 """More members than the quorum."""
 
 
-def group_document(name: str, min_count: int) -> Document:
-    return {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}}}
+def group_document(name: str, min_count: int, **spec: object) -> Document:
+    return {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": min_count}}, **spec}}
 
 
 def in_group(pod: Document, group: str) -> Document:
@@ -42,16 +43,25 @@ class _Wanted(msgspec.Struct):
     size: int
     cpu: int
     priority: int
+    demands: Document = {}
+    """More of the PodGroup's spec."""
     made: int = 0
+
+    def document(self) -> Document:
+        return group_document(self.name, self.quorum, **self.demands)
 
 
 class GangActions:
-    """Random changes to gangs."""
+    """Random changes to gangs. ``has_demands``: some of them want one domain, may be removed as a whole only, or have a
+    priority of their own."""
 
-    def __init__(self, random: Random, facts: Callable[[], Facts], priorities: tuple[int, ...]) -> None:
+    def __init__(
+        self, random: Random, facts: Callable[[], Facts], priorities: tuple[int, ...], *, has_demands: bool = False
+    ) -> None:
         self._random = random
         self._facts = facts
         self._priorities = priorities
+        self._has_demands = has_demands
         self._gangs: list[_Wanted] = []
 
     def weights(self) -> dict[Callable[[], Iterator[Change]], int]:
@@ -68,8 +78,10 @@ class GangActions:
             random.choice(MEMBER_CPUS),
             random.choice(self._priorities),
         )
+        if self._has_demands:
+            gang.demands = self._demands(gang.priority)
         self._gangs.append(gang)
-        changes: list[Change] = [Create(Kind.POD_GROUP, group_document(gang.name, gang.quorum))]
+        changes: list[Change] = [Create(Kind.POD_GROUP, gang.document())]
         changes += [self._member(gang) for _ in range(random.randint(0, gang.size))]
         if random.random() < 0.5:
             changes.reverse()
@@ -99,7 +111,16 @@ class GangActions:
             gang = self._random.choice(self._gangs)
             gang.quorum = self._random.randint(1, gang.size)
             yield Delete(Kind.POD_GROUP, f"default/{gang.name}")
-            yield Create(Kind.POD_GROUP, group_document(gang.name, gang.quorum))
+            yield Create(Kind.POD_GROUP, gang.document())
+
+    def _demands(self, priority: int) -> Document:
+        random = self._random
+        spec: Document = {"priority": priority}
+        if random.random() < 0.4:
+            spec["schedulingConstraints"] = {"topology": [{"key": ZONE}]}
+        if random.random() < 0.4:
+            spec["disruptionMode"] = "PodGroup"
+        return spec
 
     def _count(self, gang: _Wanted) -> int:
         return sum(group_of(pod) == f"default/{gang.name}" for _, pod in self._facts().of(Kind.POD))
