@@ -181,9 +181,9 @@ class Engine(EngineParts):
 
     def _concluded(self, steps: Sequence[Step], now: Now) -> list[Command]:
         commands = self._drain(steps, now)
-        if self.queue.holds_in_error:
-            for queued in self.queue.take_held():
-                commands += self.reports.held_back(queued, now)
+        if self.queue.has_held:
+            for queued, is_error in self.queue.take_held():
+                commands += self.reports.held_back(queued, is_error, self.handlers.gave_up_room(queued, now), now)
         return self._with_problems(commands)
 
     def schedule_one(self, now: Now) -> list[Command] | None:
@@ -206,11 +206,11 @@ class Engine(EngineParts):
             return self._step_of_group(now) if is_group_ready else None
         self._is_groups_turn = True
         steps = self._try_group(queued, now) if queued.group else self._try(queued, now)
-        return self._with_problems(self._drain(steps, now))
+        return self._concluded(steps, now)
 
     def _step_of_group(self, now: Now) -> list[Command]:
         self._is_groups_turn = False
-        return self._with_problems(self._drain(self.group_cycles.step(now), now))
+        return self._concluded(self.group_cycles.step(now), now)
 
     @property
     def is_paused(self) -> bool:

@@ -75,8 +75,12 @@ class FailureReports:
             return commands
         return commands + self._report(queued.info, failure, now)
 
-    def held_back(self, queued: QueuedPod, now: Now) -> list[Command]:
-        """Report a pod that is not tried because a PreEnqueue plugin answered with an error."""
+    def held_back(self, queued: QueuedPod, is_error: bool, gave_up_room: bool, now: Now) -> list[Command]:
+        """Report a pod that a PreEnqueue plugin keeps from being tried: an error, and that it is nominated no more."""
+        if gave_up_room:
+            return self.nomination_changed(NominationChanged(reference(queued.info), ""), now)
+        if not is_error:
+            return []
         reasons = ", ".join(queued.gating_reasons)
         message = f'running PreEnqueue plugin "{queued.gating_plugin}": {reasons}'
         return self._report(queued.info, NotPlaced(message, is_error=True, nomination=KEEP_NOMINATION), now)

@@ -12,11 +12,12 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
+from scheduler.cluster.groups.group import GANG_PLUGIN
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.group_attempt import UNSCHEDULABLE_GROUP, GroupResult
-from scheduler.engine.group_cycle import GANG_PLUGIN, GroupUnit, Member, Trial
+from scheduler.engine.group_cycle import GroupUnit, Member, Trial
 from scheduler.engine.internal import RoomTakenBack, Step
 from scheduler.engine.outcome import CycleOutcome, GroupPermitted, NotPlaced, Placed
 from scheduler.engine.reservation import States, unreserve
@@ -105,16 +106,18 @@ class Commit:
                         decided_for_all.add(request.plugin)
         return {**self._outcomes, **settled}
 
-    def hand_over(self, member: Member, outcome: CycleOutcome) -> tuple[CycleOutcome, list[Step]]:
+    def hand_over(
+        self, member: Member, outcome: CycleOutcome, *, makes_room: bool = True
+    ) -> tuple[CycleOutcome, list[Step]]:
         """The outcome that goes to the binding cycle, which holds the pod's room from now on. A pod that was deleted,
-        or bound by another scheduler, since it was placed is not bound."""
+        or bound by another scheduler, since it was placed is not bound. ``makes_room``: False where the group is gone.
+        """
         held = self.held.pop(member.uid, None)
-        if self._latest(member.uid) is not None:
-            return outcome, []
-        if held is not None:
+        is_waiting = self._latest(member.uid) is not None
+        if held is not None and not is_waiting:
             return _gone(member), self._released(held)
-        if isinstance(outcome, NotPlaced) and outcome.room is not None:
-            # No victim dies for a pod that is gone.
+        if isinstance(outcome, NotPlaced) and outcome.room is not None and not (is_waiting and makes_room):
+            # No victim dies for a pod, or a group, that is gone.
             return msgspec.structs.replace(outcome, room=None), []
         return outcome, []
 

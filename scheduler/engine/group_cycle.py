@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.effects import Effect
+from scheduler.cluster.groups.group import GANG_PLUGIN
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext
@@ -38,9 +39,6 @@ from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal
 from scheduler.queue.queued_pod import QueuedPod
-
-GANG_PLUGIN = "GangScheduling"
-"""The Permit plugin that demands the quorum."""
 
 GENERATE, SCORE = "PlacementGenerate", "PlacementScore"
 """Extension points, as metrics name them."""

@@ -41,6 +41,8 @@ class _UnderWay(Struct, eq=False):
     search: Search
     began: float
     """By the stopwatch."""
+    has_object: bool
+    """Whether an object described the group when the search began."""
     is_alone: bool = False
     """Whether no other pod is tried in between."""
     is_begun: bool = False
@@ -97,7 +99,8 @@ class GroupCycles:
     def _start(self, unit: GroupUnit, record: GroupAttempt, now: Now, *, is_alone: bool) -> Sequence[Step]:
         context = forked(self._context)
         began = self._context.stopwatch()
-        self._under_way = _UnderWay(unit, record, context, searched(context, unit, now), began, is_alone)
+        has_object = context.cache.groups.get(unit.key) is not None
+        self._under_way = _UnderWay(unit, record, context, searched(context, unit, now), began, has_object, is_alone)
         return self.step(now)
 
     def step(self, now: Now) -> Sequence[Step]:
@@ -185,14 +188,15 @@ class GroupCycles:
                 if not is_repeat and record.has_members:
                     return
                 trial.result, trial.message = GroupResult.ERROR, CHANGED_MEANWHILE
-        if not still_helps(self._context, unit, trial, self._waiting, now):
+        is_in_vain = trial.result is GroupResult.WAITING_ON_PREEMPTION and self._is_gone(under_way)
+        if is_in_vain or not still_helps(self._context, unit, trial, self._waiting, now):
             trial.result, trial.message, trial.room = GroupResult.ERROR, CHANGED_SINCE, None
         if outcomes is None:
             outcomes = without_nodes(unit, trial)
         # What makes room for all comes with the last of them: until then others would see their nominations only.
         under_way.is_alone = under_way.is_alone or trial.room is not None
         for member in unit.members:
-            outcome, steps = commit.hand_over(member, outcomes[member.uid])
+            outcome, steps = commit.hand_over(member, outcomes[member.uid], makes_room=not self._is_gone(under_way))
             outcomes[member.uid] = outcome
             steps.append(CycleEnded(member.queued, unit.profile, member.attempt, outcome))
             under_way.handed_over += 1
@@ -202,6 +206,10 @@ class GroupCycles:
                 steps.append(GroupCycleEnded(record))
                 self._under_way = under_way.ending = None
             now = yield steps
+
+    def _is_gone(self, under_way: _UnderWay) -> bool:
+        """Whether the group's object was deleted since the search began."""
+        return under_way.has_object and self._context.cache.groups.get(under_way.unit.key) is None
 
     def _waiting(self, uid: str) -> PodInfo | None:
         """The pod as it is now, if it still waits for a node."""

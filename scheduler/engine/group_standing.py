@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from scheduler.cluster.groups.group import GANG_PLUGIN
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.extender_round import Answers
-from scheduler.engine.group_cycle import GANG_PLUGIN, GroupUnit, Member, another, forked
+from scheduler.engine.group_cycle import GroupUnit, Member, another, forked
 from scheduler.engine.outcome import Placed
 from scheduler.engine.scheduling_cycle import looked_at, place_on, run_without_extenders, scheduling_cycle
 from scheduler.errors import PluginError

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.effects import Effect
+from scheduler.cluster.groups.group import GANG_PLUGIN
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent
 from scheduler.framework.post_filter import CLEAR_NOMINATION, Nomination, NominationMode
@@ -309,6 +310,18 @@ class EventHandlers:
         self._cache.devices.write_finished(ticket)
 
     # --- failed attempts ----------------------------------------------------------------------------------------------
+
+    def gave_up_room(self, record: QueuedPod, now: Now) -> bool:
+        """Whether a pod was nominated that its gang now keeps from being tried: it holds no room, which others get.
+
+        kube-scheduler 1.36 keeps the room for it, for ever if the gang is never complete.
+        """
+        node = self._nominator.nominated_node(record.uid)
+        if not node or record.gating_plugin != GANG_PLUGIN:
+            return False
+        self._nominator.delete(record.uid)
+        self._queue.move_all(ASSIGNED_POD_DELETE, record.info.on_node(node), None, now, _at_most(record.info.priority))
+        return True
 
     def requeue_failed(self, record: QueuedPod, nomination: Nomination, now: Now) -> Fate:
         """The attempt found no node, or ended with an error; its rejectors are on the record. Ends with ``done``.

@@ -35,7 +35,8 @@ class Places:
         self.pre_enqueue = pre_enqueue
         self._flushes = flushes
         self._facts = facts
-        self._held: list[QueuedPod] = []
+        self._held: dict[QueuedPod, bool] = {}
+        """Pods of which a gate is to be reported, and whether it was an error."""
         self._last_ready = -1
 
     # --- in -----------------------------------------------------------------------------------------------------------
@@ -84,17 +85,18 @@ class Places:
         record.unschedulable_plugins |= {refusal.plugin}
         record.gating_plugin = refusal.plugin
         record.gating_reasons = refusal.reasons
-        if refusal.code is Code.ERROR:
-            self._held.append(record)
+        if refusal.code is Code.ERROR or record.group:
+            self._held[record] = refusal.code is Code.ERROR
         return False
 
     @property
-    def holds_in_error(self) -> bool:
+    def has_held(self) -> bool:
         return bool(self._held)
 
-    def take_held(self) -> tuple[QueuedPod, ...]:
-        """The pods that have been gated by an error since the last call, and still are."""
-        held = dict.fromkeys(one for one in self._held if one.is_gated and self.pool.get(one.key) is one)
+    def take_held(self) -> tuple[tuple[QueuedPod, bool], ...]:
+        """The pods that have been gated by an error, and those of groups that have been gated, since the last call, and
+        still are; with each whether it was an error."""
+        held = [(one, error) for one, error in self._held.items() if one.is_gated and self.pool.get(one.key) is one]
         self._held.clear()
         return tuple(held)
 

@@ -320,12 +320,13 @@ class SchedulingQueue(QueueListing):
         return moved
 
     @property
-    def holds_in_error(self) -> bool:
-        return self._places.holds_in_error
+    def has_held(self) -> bool:
+        return self._places.has_held
 
-    def take_held(self) -> tuple[QueuedPod, ...]:
-        """The pods that have been gated by an error since the last call, to report to their users: ordinary gates are
-        reported by the API server, and kube-scheduler 1.36 only logs such an error."""
+    def take_held(self) -> tuple[tuple[QueuedPod, bool], ...]:
+        """The pods that have been gated since the last call, and whether by an error, which is reported to their users
+        (kube-scheduler 1.36 only logs it). The API server reports ordinary gates: of these, only those of groups' pods.
+        """
         return self._places.take_held()
 
     # --- time ---------------------------------------------------------------------------------------------------------

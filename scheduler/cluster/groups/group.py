@@ -16,6 +16,9 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject, Condition
 from scheduler.objects.pod import Pod
 
+GANG_PLUGIN: Final = "GangScheduling"
+"""The plugin that demands the quorum: before a pod is queued, and in Permit."""
+
 PERMIT_SECONDS: Final = 300.0
 """Seconds that a member waits in Permit for the quorum, where the API states nothing else."""
 
