@@ -309,11 +309,12 @@ def _room_for(world: World, group: Document, members: list[Document], pod: Docum
     """How many pods like this member fit, on all nodes or in one domain: that of the members that have a node."""
     zones: Counter[str] = Counter()
     for name, node in world.facts.of(Kind.NODE):
-        zones[node["metadata"]["labels"][ZONE]] += _how_many(world, pod, name, node)
+        zones[node["metadata"]["labels"].get(ZONE, "")] += _how_many(world, pod, name, node)
     if not group["spec"].get("schedulingConstraints"):
         return zones.total()
     nodes = [world.facts.get(Kind.NODE, name) for one in members if (name := one["spec"].get("nodeName"))]
-    there = {node["metadata"]["labels"][ZONE] for node in nodes if node is not None}
+    zones.pop("", None)
+    there = {node["metadata"]["labels"].get(ZONE) for node in nodes if node is not None}
     if there or nodes:
         # In two domains, or on a node that is gone, none fits.
         return zones[there.pop()] if len(there) == 1 and None not in nodes else 0
