@@ -201,7 +201,7 @@ class Engine(EngineParts):
         is_group_ready = self.group_cycles.is_under_way and not self.group_cycles.is_waiting
         if is_group_ready and (self._is_groups_turn or self.group_cycles.is_alone):
             return self._step_of_group(now)
-        queued = self.queue.pop(now, plain_from=self.group_cycles.priority)
+        queued = self.tries.next(self.group_cycles.priority, now)
         if queued is None:
             return self._step_of_group(now) if is_group_ready else None
         self._is_groups_turn = True
@@ -288,6 +288,7 @@ class Engine(EngineParts):
             return [*self.bindings.start(queued, ended.profile, ended.attempt, outcome, now), *outcome.requests]
         queued.rejected_by(outcome.unschedulable_plugins | outcome.pending_plugins, outcome.pending_plugins)
         fate = self.handlers.requeue_failed(queued, outcome.nomination, now)
+        self.tries.failed(ended, outcome, fate, now)
         reports = self.reports.attempt_failed(queued, ended.attempt, outcome, fate, now)
         return [*reports, *making_room, *outcome.requests]
 
