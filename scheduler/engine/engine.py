@@ -289,8 +289,11 @@ class Engine(EngineParts):
         queued.rejected_by(outcome.unschedulable_plugins | outcome.pending_plugins, outcome.pending_plugins)
         fate = self.handlers.requeue_failed(queued, outcome.nomination, now)
         self.tries.failed(ended, outcome, fate, now)
-        reports = self.reports.attempt_failed(queued, ended.attempt, outcome, fate, now)
-        return [*reports, *making_room, *outcome.requests]
+        return [
+            *self.reports.attempt_failed(queued, ended.attempt, outcome, fate, now),
+            *making_room,
+            *outcome.requests,
+        ]
 
     def _binding_failed(self, failed: BindingFailed, now: Now) -> Sequence[Step]:
         binding, failure, queued = failed.binding, failed.failure, failed.binding.queued
