@@ -41,7 +41,7 @@ from scheduler.engine.making_room.room import Left, MakingRoom
 from scheduler.engine.outcome import CycleOutcome, GroupPermitted, Placed
 from scheduler.engine.parts import EngineParts
 from scheduler.engine.reconciling import Reconciliation
-from scheduler.engine.reservation import Reserved, take_back, unreserve
+from scheduler.engine.reservation import take_back, unreserve
 from scheduler.engine.tickets import BindingTicket, CycleTicket, GroupTicket, VictimTicket
 from scheduler.extenders.extender import Extender
 from scheduler.framework.plugin_ports import WaitingPod
@@ -289,11 +289,8 @@ class Engine(EngineParts):
         queued.rejected_by(outcome.unschedulable_plugins | outcome.pending_plugins, outcome.pending_plugins)
         fate = self.handlers.requeue_failed(queued, outcome.nomination, now)
         self.tries.failed(ended, outcome, fate, now)
-        return [
-            *self.reports.attempt_failed(queued, ended.attempt, outcome, fate, now),
-            *making_room,
-            *outcome.requests,
-        ]
+        said = self.reports.attempt_failed(queued, ended.attempt, outcome, fate, now)
+        return [*said, *making_room, *outcome.requests]
 
     def _binding_failed(self, failed: BindingFailed, now: Now) -> Sequence[Step]:
         binding, failure, queued = failed.binding, failed.failure, failed.binding.queued
@@ -366,8 +363,7 @@ class Engine(EngineParts):
         of_group, held = self.group_cycles.abandon()
         for queued in of_group:
             self.queue.done(queued.uid)
-        given_up: list[Reserved] = [*held, *self.bindings.abandon_unsent()]
-        for each in given_up:
+        for each in (*held, *self.bindings.abandon_unsent()):
             unreserve(self._context, each)
             if self.cache.is_assumed(each.pod.uid):
                 self.handlers.release(each.pod.uid)
