@@ -41,7 +41,7 @@ from scheduler.engine.making_room.room import Left, MakingRoom
 from scheduler.engine.outcome import CycleOutcome, GroupPermitted, Placed
 from scheduler.engine.parts import EngineParts
 from scheduler.engine.reconciling import Reconciliation
-from scheduler.engine.reservation import take_back, unreserve
+from scheduler.engine.reservation import Reserved, take_back, unreserve
 from scheduler.engine.tickets import BindingTicket, CycleTicket, GroupTicket, VictimTicket
 from scheduler.extenders.extender import Extender
 from scheduler.framework.plugin_ports import WaitingPod
@@ -332,8 +332,9 @@ class Engine(EngineParts):
         return [ReportRepairs(repairs)] if repairs else ()
 
     def _reconciliation(self) -> Reconciliation:
-        profiles = self.profiles.keys()
-        return Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, self.bindings, profiles)
+        return Reconciliation(
+            self.cache, self.known_pods, self.handlers, self.queue, self.bindings, self.profiles.keys()
+        )
 
     def _written(self, outcome: WriteFinished, now: Now) -> Sequence[Step]:
         """What was written is known before the machine that waits for the answer goes on."""
@@ -363,7 +364,8 @@ class Engine(EngineParts):
         of_group, held = self.group_cycles.abandon()
         for queued in of_group:
             self.queue.done(queued.uid)
-        for each in (*held, *self.bindings.abandon_unsent()):
+        given_up: list[Reserved] = [*held, *self.bindings.abandon_unsent()]
+        for each in given_up:
             unreserve(self._context, each)
             if self.cache.is_assumed(each.pod.uid):
                 self.handlers.release(each.pod.uid)
