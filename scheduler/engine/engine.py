@@ -332,9 +332,8 @@ class Engine(EngineParts):
         return [ReportRepairs(repairs)] if repairs else ()
 
     def _reconciliation(self) -> Reconciliation:
-        return Reconciliation(
-            self.cache, self.known_pods, self.handlers, self.queue, self.bindings, self.profiles.keys()
-        )
+        profiles = self.profiles.keys()
+        return Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, self.bindings, profiles)
 
     def _written(self, outcome: WriteFinished, now: Now) -> Sequence[Step]:
         """What was written is known before the machine that waits for the answer goes on."""
@@ -378,9 +377,8 @@ class Engine(EngineParts):
         self, pod: Pod, now: Now, depth: Depth = Depth.PREVIEW, cluster: ClusterCache | None = None
     ) -> tuple[Attempt, CycleOutcome]:
         """The outcome of an attempt at the pod now, without any effect. Extenders are not asked.
-        ``cluster``: a fork that has been changed, in place of the live state.
-
-        Raises KeyError for a scheduler name that is not ours.
+        ``cluster``: a fork that has been changed, in place of the live state. Raises KeyError for a scheduler name that
+        is not ours.
         """
         self.cache.devices.now_nanoseconds = now.wall
         return self.cycles.preview(self.profiles[pod.spec.scheduler_name], pod, now, depth, cluster)
