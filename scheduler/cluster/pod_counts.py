@@ -308,9 +308,13 @@ class PodCounts:
             return list(self._groups)
         return [
             (namespace, labels)
-            for namespace in sorted(namespaces)
+            for namespace in self._inhabited(namespaces)
             for labels in self._candidates_in(namespace, selector)
         ]
+
+    def _inhabited(self, namespaces: frozenset[str]) -> list[str]:
+        """Those of the namespaces that have pods, in order."""
+        return sorted([namespace for namespace in namespaces if (namespace, *_ANY_LABEL) in self._labelled])
 
     def _candidates_in(self, namespace: str, selector: Selector) -> Iterable[_Labels]:
         """Those with the rarest label that the selector requires."""
