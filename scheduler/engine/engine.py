@@ -201,7 +201,7 @@ class Engine(EngineParts):
         is_group_ready = self.group_cycles.is_under_way and not self.group_cycles.is_waiting
         if is_group_ready and (self._is_groups_turn or self.group_cycles.is_alone):
             return self._step_of_group(now)
-        queued = self.queue.pop(now, plain_from=self.group_cycles.priority)
+        queued = self.tries.next(self.group_cycles.priority, now)
         if queued is None:
             return self._step_of_group(now) if is_group_ready else None
         self._is_groups_turn = True
@@ -288,8 +288,9 @@ class Engine(EngineParts):
             return [*self.bindings.start(queued, ended.profile, ended.attempt, outcome, now), *outcome.requests]
         queued.rejected_by(outcome.unschedulable_plugins | outcome.pending_plugins, outcome.pending_plugins)
         fate = self.handlers.requeue_failed(queued, outcome.nomination, now)
-        reports = self.reports.attempt_failed(queued, ended.attempt, outcome, fate, now)
-        return [*reports, *making_room, *outcome.requests]
+        self.tries.failed(ended, outcome, fate, now)
+        said = self.reports.attempt_failed(queued, ended.attempt, outcome, fate, now)
+        return [*said, *making_room, *outcome.requests]
 
     def _binding_failed(self, failed: BindingFailed, now: Now) -> Sequence[Step]:
         binding, failure, queued = failed.binding, failed.failure, failed.binding.queued
@@ -376,9 +377,8 @@ class Engine(EngineParts):
         self, pod: Pod, now: Now, depth: Depth = Depth.PREVIEW, cluster: ClusterCache | None = None
     ) -> tuple[Attempt, CycleOutcome]:
         """The outcome of an attempt at the pod now, without any effect. Extenders are not asked.
-        ``cluster``: a fork that has been changed, in place of the live state.
-
-        Raises KeyError for a scheduler name that is not ours.
+        ``cluster``: a fork that has been changed, in place of the live state. Raises KeyError for a scheduler name that
+        is not ours.
         """
         self.cache.devices.now_nanoseconds = now.wall
         return self.cycles.preview(self.profiles[pod.spec.scheduler_name], pod, now, depth, cluster)
