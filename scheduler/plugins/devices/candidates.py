@@ -62,11 +62,14 @@ def admitted(selectors: tuple[NamedExpression, ...], pool: Pool, pace: Pace) -> 
     found: list[tuple[int, str]] = []
     before = 0
     for part in pool.parts:
-        devices = len(part.descriptions)
-        pace.left -= 1 + devices // LOOKS_A_STEP + devices * units_of(selectors) // UNITS_A_STEP
+        evaluated = _admitted.cache_info().misses
+        of_part = _admitted(selectors, part.descriptions)
+        if _admitted.cache_info().misses != evaluated:
+            devices = len(part.descriptions)
+            pace.left -= devices // LOOKS_A_STEP + devices * units_of(selectors) // UNITS_A_STEP
+        pace.left -= 1
         if pace.left <= 0:
             yield from pace.pause()
-        of_part = _admitted(selectors, part.descriptions)
         if len(pool.parts) == 1:
             return of_part
         found += [(before + place, fault) for place, fault in of_part]
@@ -101,11 +104,12 @@ def units_of(selectors: tuple[NamedExpression, ...]) -> int:
 def measured(selectors: tuple[NamedExpression, ...], pace: Pace) -> Steps[int]:
     """Steps of a search that the selectors may take for one device, 0 for what takes less than one."""
     for selector in selectors:
-        pace.left -= STEPS_A_SELECTOR
+        # Compiled here, so that a thousand of them are not one step.
+        compiled = units_of.cache_info().misses
+        units_of((selector,))
+        pace.left -= STEPS_A_SELECTOR * (units_of.cache_info().misses - compiled)
         if pace.left <= 0:
             yield from pace.pause()
-        # Compiled here, so that a thousand of them are not one step.
-        units_of((selector,))
     return units_of(selectors) // UNITS_A_STEP
 
 
