@@ -76,6 +76,7 @@ class ClusterCache:
         self.nominator = Nominator(lookup, self.affinity_terms)
         self._placed: ForkableDict[str, PodInfo] = ForkableDict()
         self._assumed: dict[str, None] = {}
+        self._effects = 0
         self._put_together()
 
     def _put_together(self) -> None:
@@ -104,6 +105,7 @@ class ClusterCache:
         other.nominator = self.nominator.fork(other.affinity_terms)
         other._placed = self._placed.fork()
         other._assumed = dict(self._assumed)
+        other._effects = self._effects
         other._put_together()
         return other
 
@@ -196,8 +198,16 @@ class ClusterCache:
         self._take(known)
         return known
 
+    @property
+    def state(self) -> tuple[int, ...]:
+        """Equal states promise that nothing has changed in between that the built-in plugins read: no node, no other
+        object, no pod on a node, no nomination, nothing set aside. Grows with what is observed or decided alone, and
+        never by a question, so that it is the same in a recording's replay."""
+        return self.journal.position, self.objects.changes, self._effects, self.nominator.position
+
     def apply(self, effect: Effect) -> None:
         """Do what a plugin's Reserve or Unreserve asks for. Raises OutOfSync, and then has changed nothing."""
+        self._effects += 1
         match effect:
             case Reservation():
                 self.volumes.reserve(effect)

@@ -90,7 +90,7 @@ class PodInfo:
 
     def arithmetic(self) -> Arithmetic | None:
         """All of it; None where the pod's status counts, too (a resize in place)."""
-        if self._has_own_amounts():
+        if self.has_own_amounts:
             return None
         return Arithmetic(
             self.requests, self.score_requests, self.charged, self.non_zero, self.ports, self.affinity_terms
@@ -98,13 +98,15 @@ class PodInfo:
 
     def take_arithmetic(self, known: Arithmetic | None) -> None:
         """Take over what was worked out about a pod of the same template, unless the status of one of them counts."""
-        if known is None or self._has_own_amounts():
+        if known is None or self.has_own_amounts:
             return
         self._requests, self._score_requests, self._charged, self._non_zero, self._ports, terms = known
         if terms is not NOT_WORKED_OUT:
             self.affinity_terms = terms
 
-    def _has_own_amounts(self) -> bool:
+    @property
+    def has_own_amounts(self) -> bool:
+        """Whether its status has a say in what it asks for."""
         status = self.pod.status
         return bool(status.container_statuses) or status.resources is not None
 

@@ -47,6 +47,8 @@ class AttemptMemory:
         self._bytes_of: dict[str, int] = {}
         """Key of each pod whose attempt was reduced → its size in bytes."""
         self.bytes = 0
+        self._last_refused: tuple[Diagnosis | None, int, tuple[RefusedNodes, ...]] = None, 0, ()
+        self._last_summary: tuple[PreemptionEvidence, PreemptionSummary] | None = None
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -75,11 +77,24 @@ class AttemptMemory:
         if self._attempts.get(attempt.pod) is not attempt:
             return
         if attempt.diagnosis is not None:
-            attempt.refused = refused_nodes(attempt.diagnosis, self._names(), attempt.total_nodes)
+            attempt.refused = self._refused_nodes(attempt.diagnosis, attempt.total_nodes)
             attempt.diagnosis = None
         if isinstance(attempt.preemption, PreemptionEvidence):
-            attempt.preemption = summary_of(attempt.preemption, MAX_CANDIDATES, MAX_NAMES)
+            attempt.preemption = self._summary(attempt.preemption)
         self._weigh(attempt)
+
+    def _refused_nodes(self, diagnosis: Diagnosis, total_nodes: int) -> tuple[RefusedNodes, ...]:
+        """Those of the last one, if the attempt failed like it: then it shares its codes."""
+        of, nodes, refused = self._last_refused
+        if of is None or of.codes is not diagnosis.codes or nodes != total_nodes:
+            refused = refused_nodes(diagnosis, self._names(), total_nodes)
+            self._last_refused = diagnosis, total_nodes, refused
+        return refused
+
+    def _summary(self, evidence: PreemptionEvidence) -> PreemptionSummary:
+        if self._last_summary is None or self._last_summary[0] is not evidence:
+            self._last_summary = evidence, summary_of(evidence, MAX_CANDIDATES, MAX_NAMES)
+        return self._last_summary[1]
 
     def _weigh(self, attempt: Attempt) -> None:
         size = _size_of(attempt)

@@ -12,7 +12,37 @@ from scheduler.messages.status import Code, Refusal
 
 
 def diagnose(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | None = None) -> Diagnosis:
-    """Why no row is left: the refusals of the class, under those of the pod. ``tried_first``: of the nominated node."""
+    """Why no row is left: the refusals of the class, under those of the pod. ``tried_first``: of the nominated node.
+
+    Pods of a class that fail alike share one diagnosis; others know it by its ``codes``.
+    """
+    filters, edition = run.filters, run.filters.first.edition
+    is_of_class = not (feasible.refusals or feasible.rejectors or tried_first) and run.context.placement is None
+    if is_of_class and filters.diagnosed is not None and filters.diagnosed[0] == edition:
+        return filters.diagnosed[1]
+    diagnosis = _diagnosed(run, feasible, tried_first)
+    if is_of_class:
+        filters.keep_diagnosis(edition, diagnosis)
+    return diagnosis
+
+
+def refused_as_a_whole(run: Run, refusal: Refusal) -> Diagnosis:
+    """The diagnosis where PreFilter plugins refused the pod; shared as in ``diagnose``."""
+    filters, size = run.filters, run.view.table.size
+    known = filters.diagnosed
+    if known is not None and known[0] is refusal and len(known[1].codes) == size:
+        return known[1]
+    diagnosis = Diagnosis(
+        codes=np.zeros(size, np.int32),
+        absent=refusal,
+        pre_filter=refusal,
+        unschedulable_plugins=frozenset(filters.pre_rejectors),
+    )
+    filters.keep_diagnosis(refusal, diagnosis)
+    return diagnosis
+
+
+def _diagnosed(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | None) -> Diagnosis:
     filters = run.filters
     codes = np.maximum(filters.codes, FITS).astype(np.int32)
     refusals = list(filters.refusals[1:])

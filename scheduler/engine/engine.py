@@ -178,8 +178,7 @@ class Engine(EngineParts):
         """The next slice of a search, with the time at which it began."""
         self._searches_since = None
         self.cache.devices.now_nanoseconds = began.wall
-        go_on = self.cycles.go_on if self.cycles.is_searching else self.group_cycles.step
-        return self._tried(go_on(began), began)
+        return self._tried((self.cycles.go_on if self.cycles.is_searching else self.group_cycles.step)(began), began)
 
     def _finish(self) -> list[Command]:
         """The rest of the stimulus or the attempt that was interrupted."""
@@ -214,7 +213,7 @@ class Engine(EngineParts):
         is_group_ready = self.group_cycles.is_under_way and not self.group_cycles.is_waiting
         if is_group_ready and (self._is_groups_turn or self.group_cycles.is_alone):
             return self._step_of_group(now)
-        queued = self.queue.pop(now, plain_from=self.group_cycles.priority)
+        queued = self.tries.next(self.group_cycles.priority, now)
         if queued is None:
             return self._step_of_group(now) if is_group_ready else None
         self._is_groups_turn = True
@@ -305,8 +304,9 @@ class Engine(EngineParts):
             return [*self.bindings.start(queued, ended.profile, ended.attempt, outcome, now), *outcome.requests]
         queued.rejected_by(outcome.unschedulable_plugins | outcome.pending_plugins, outcome.pending_plugins)
         fate = self.handlers.requeue_failed(queued, outcome.nomination, now)
-        reports = self.reports.attempt_failed(queued, ended.attempt, outcome, fate, now)
-        return [*reports, *making_room, *outcome.requests]
+        self.tries.failed(ended, outcome, fate, now)
+        said = self.reports.attempt_failed(queued, ended.attempt, outcome, fate, now)
+        return [*said, *making_room, *outcome.requests]
 
     def _binding_failed(self, failed: BindingFailed, now: Now) -> Sequence[Step]:
         binding, failure, queued = failed.binding, failed.failure, failed.binding.queued

@@ -123,28 +123,16 @@ class FailureReports:
     def _status_patch(self, info: PodInfo, failure: NotPlaced, now: Now) -> PatchPodStatus | None:
         reason = REASON_ERROR if failure.is_error else REASON_UNSCHEDULABLE
         known = info.pod.condition(POD_SCHEDULED)
-        condition: Condition | None = Condition(
-            type=POD_SCHEDULED,
-            status="False",
-            reason=reason,
-            message=failure.message,
-            last_transition_time=(
-                known.last_transition_time
-                if known is not None and known.status == "False" and known.last_transition_time
-                else format_seconds(now.wall)
-            ),
-            observed_generation=info.pod.metadata.generation,
-        )
         said = (known.reason, known.message) if known is not None and known.status == "False" else None
         written = self._last_condition.get(info.uid)
         if written is not None and (written.value == said or not written.may_still_come(now)):
             # The watch has shown it, or it was lost: the pod's own status counts.
             del self._last_condition[info.uid]
             written = None
-        if (reason, failure.message) == (said if written is None else written.value):
-            condition = None
-        else:
+        condition = None
+        if (reason, failure.message) != (said if written is None else written.value):
             self._last_condition[info.uid] = _Written((reason, failure.message), now.monotonic)
+            condition = _not_scheduled(info, known, reason, failure.message, now)
         nominated = self._nomination_to_write(info, failure.nomination, now)
         if condition is None and nominated is None:
             return None
@@ -162,6 +150,19 @@ class FailureReports:
             return None
         self._last_nomination[info.uid] = _Written(wanted, now.monotonic)
         return wanted
+
+
+def _not_scheduled(info: PodInfo, known: Condition | None, reason: str, message: str, now: Now) -> Condition:
+    """``known``: the pod's condition as it is."""
+    is_kept = known is not None and known.status == "False" and bool(known.last_transition_time)
+    return Condition(
+        type=POD_SCHEDULED,
+        status="False",
+        reason=reason,
+        message=message,
+        last_transition_time=known.last_transition_time if known is not None and is_kept else format_seconds(now.wall),
+        observed_generation=info.pod.metadata.generation,
+    )
 
 
 def reference(info: PodInfo) -> PodReference:

@@ -83,7 +83,7 @@ class EngineParts:
             settings.queue,
             group_of=self.cache.groups.key_of,
         )
-        self.tries = Tries(profiles, self.queue, self.cache)
+        self.tries = Tries(profiles, self.queue, self.cache, self.room, bool(extenders))
         ours = OurPods(frozenset(profiles), settings.counts_foreign_nominations)
         self.handlers = EventHandlers(
             self.cache, self.queue, self.known_pods, self.bindings, self.room, ours, stopwatch

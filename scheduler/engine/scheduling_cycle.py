@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext, Depth, Laps, Run
-from scheduler.engine.diagnosing import diagnose
+from scheduler.engine.diagnosing import diagnose, refused_as_a_whole
 from scheduler.engine.error_texts import cause_of, failed_at, text_of
 from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
 from scheduler.engine.feasible import Feasible
@@ -42,7 +42,7 @@ from scheduler.errors import PluginError
 from scheduler.framework.classes.first_refusals import FITS, OUTSIDE
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
 from scheduler.framework.classes.run import ClassRun
-from scheduler.framework.diagnosis import Diagnosis, fit_error_text
+from scheduler.framework.diagnosis import Diagnosis, FitTexts
 from scheduler.framework.node_filter import filter_with_nominated, rivals
 from scheduler.framework.post_filter import PostFilterContext
 from scheduler.framework.pre_score import run_pre_score_only
@@ -174,13 +174,7 @@ def place_on(
 def _refused_as_a_whole(run: Run, refusal: Refusal) -> Generator[Calls, Answers, NotPlaced]:
     if refusal.code not in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE):
         return NotPlaced(failed_at("PreFilter", refusal.plugin, refusal.message), is_error=True)
-    diagnosis = Diagnosis(
-        codes=np.zeros(run.view.table.size, np.int32),
-        absent=refusal,
-        pre_filter=refusal,
-        unschedulable_plugins=frozenset(run.filters.pre_rejectors),
-    )
-    return (yield from _no_fit(run, diagnosis))
+    return (yield from _no_fit(run, refused_as_a_whole(run, refusal)))
 
 
 # --- 3. the nominated node --------------------------------------------------------------------------------------------
@@ -344,7 +338,7 @@ def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlac
     run.clock.lap("PostFilter")
     attempt.diagnosis = diagnosis
     return NotPlaced(
-        fit_error_text(attempt.total_nodes, diagnosis),
+        context.kept.of(FitTexts).text(attempt.total_nodes, diagnosis),
         unschedulable_plugins=diagnosis.unschedulable_plugins,
         pending_plugins=diagnosis.pending_plugins,
         nomination=nomination,

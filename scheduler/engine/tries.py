@@ -6,12 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.engine.attempt import Attempt
+from scheduler.engine.fails_alike import fails_alike
 from scheduler.engine.failure import skipped
 from scheduler.engine.group_cycle import GroupUnit, Member
 from scheduler.engine.group_members import by_urgency, ends_of_several_profiles
-from scheduler.engine.internal import Step
+from scheduler.engine.internal import CycleEnded, Step
+from scheduler.engine.making_room.room import MakingRoom
+from scheduler.engine.outcome import NotPlaced
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
+from scheduler.queue.aftermath import Fate
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
 
@@ -19,12 +23,30 @@ from scheduler.queue.scheduling_queue import SchedulingQueue
 class Tries:
     """``profiles``: those in force, by scheduler name."""
 
-    def __init__(self, profiles: Mapping[str, Profile], queue: SchedulingQueue, cache: ClusterCache) -> None:
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        queue: SchedulingQueue,
+        cache: ClusterCache,
+        room: MakingRoom,
+        has_extenders: bool,
+    ) -> None:
         self.profiles = profiles
+        self._room = room
+        self._has_extenders = has_extenders
         self.last_attempt: Attempt | None = None
         """The attempt begun last, for reports."""
         self._queue = queue
         self._cache = cache
+
+    def next(self, plain_from: int | None, now: Now) -> QueuedPod | None:
+        """The next pod to be tried, as by ``SchedulingQueue.pop``."""
+        return self._queue.pop(now, plain_from=plain_from, state=self._cache.state)
+
+    def failed(self, ended: CycleEnded, outcome: NotPlaced, fate: Fate, now: Now) -> None:
+        """The attempt found no node; where pods like this one would not either, they are not taken early."""
+        if fate is Fate.REQUEUED and not self._has_extenders and fails_alike(ended, outcome, self._room, now):
+            self._queue.found_no_node(ended.queued, self._cache.state)
 
     def profile_of(self, queued: QueuedPod) -> tuple[Profile | None, Sequence[Step]]:
         """The profile of a pod that is to be tried; None, and the report on it, for one that is not."""

@@ -136,6 +136,32 @@ def fit_error_text(total_nodes: int, diagnosis: Diagnosis) -> str:
     return text
 
 
+_MAX_TEXTS = 64
+
+
+class FitTexts:
+    """The texts of the last diagnoses: pods that fail alike share the codes of theirs."""
+
+    __slots__ = ("_texts",)
+
+    def __init__(self) -> None:
+        self._texts: dict[int, tuple[int, Diagnosis, str]] = {}
+        """By the identity of the codes, which live as long as their entry."""
+
+    def text(self, total_nodes: int, diagnosis: Diagnosis) -> str:
+        """``fit_error_text``."""
+        known = self._texts.get(id(diagnosis.codes))
+        if known is not None:
+            of_nodes, other, text = known
+            if of_nodes == total_nodes and other.post_filter_message == diagnosis.post_filter_message:
+                return text
+        text = fit_error_text(total_nodes, diagnosis)
+        if len(self._texts) >= _MAX_TEXTS:
+            self._texts.clear()
+        self._texts[id(diagnosis.codes)] = total_nodes, diagnosis, text
+        return text
+
+
 def reason_counts(total_nodes: int, diagnosis: Diagnosis) -> dict[str, int]:
     """The number of nodes for each reason; a node with several reasons counts for each of them."""
     counts: dict[str, int] = {}

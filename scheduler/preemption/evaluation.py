@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.framework.diagnosis import DiagnosisBuilder, fit_error_text
+from scheduler.framework.diagnosis import Diagnosis, DiagnosisBuilder, fit_error_text
 from scheduler.framework.post_filter import (
     CLEAR_NOMINATION,
     KEEP_NOMINATION,
@@ -41,6 +41,9 @@ NOT_HELPFUL = unresolvable("Preemption is not helpful for scheduling")
 NO_CANDIDATE_LEFT = "no candidate node for preemption"
 _WORTH_ANOTHER_TRY: Mapping[str, Room] = {TOO_MANY: PutOff(), VICTIMS_STILL_DYING: WaitForVictims()}
 """Why a pod may not preempt now → what it waits for."""
+
+_MAX_ANSWERS: Final = 64
+"""Answers that are kept for pods that outrank no other."""
 
 ROWS_A_STEP: Final = 128
 """Nodes that a step of a question tries: 1 to 2 ms, with 30 pods on each."""
@@ -115,7 +118,7 @@ def begin(
     context: PostFilterContext, extent: Extent, policy: PreemptionPolicy, columns: PodColumns | None = None
 ) -> PostFilterAnswer | Candidates:
     """At least one candidate, or the answer that ends the attempt."""
-    answer = _not_eligible(context, policy)
+    answer = _not_eligible(context, policy) or _in_vain(context, policy)
     if answer is not None:
         return answer
     candidates = dry_run_all(context, extent, policy, columns)
@@ -127,7 +130,7 @@ def begin_in_steps(
 ) -> Generator[None, None, PostFilterAnswer | Candidates]:
     """``begin``, yielding after every ``ROWS_A_STEP`` nodes: for questions on a fork, between whose steps scheduling
     goes on."""
-    answer = _not_eligible(context, policy)
+    answer = _not_eligible(context, policy) or _in_vain(context, policy)
     if answer is not None:
         return answer
     yield
@@ -142,6 +145,34 @@ def _not_eligible(context: PostFilterContext, policy: PreemptionPolicy) -> PostF
     message = _PREFIX + reason
     evidence = PreemptionEvidence(eligible=False, message=message)
     return PostFilterAnswer(unschedulable(message), KEEP_NOMINATION, _WORTH_ANOTHER_TRY.get(reason), evidence)
+
+
+class _VainAnswers:
+    """Answers to pods that outrank no placed pod: those that fail alike share the codes of their diagnosis."""
+
+    __slots__ = ("_answers",)
+
+    def __init__(self) -> None:
+        self._answers: dict[int, tuple[Diagnosis, int, PostFilterAnswer]] = {}
+        """By the identity of the codes, which live as long as their entry; with the number of nodes."""
+
+    def of(self, context: PostFilterContext, policy: PreemptionPolicy) -> PostFilterAnswer:
+        diagnosis, nodes = context.diagnosis, context.view.total_nodes
+        known = self._answers.get(id(diagnosis.codes))
+        if known is not None and known[1] == nodes:
+            return known[2]
+        answer = _nothing_found(context, dry_run_all(context, DEFAULT_EXTENT, policy))
+        if len(self._answers) >= _MAX_ANSWERS:
+            self._answers.clear()
+        self._answers[id(diagnosis.codes)] = diagnosis, nodes, answer
+        return answer
+
+
+def _in_vain(context: PostFilterContext, policy: PreemptionPolicy) -> PostFilterAnswer | None:
+    """The answer to a pod for which no pod may be removed, on any node; None for another."""
+    if policy.excluded_nodes or _outranks_any(context):
+        return None
+    return context.kept.of(_VainAnswers).of(context, policy)
 
 
 def dry_run_all(
@@ -172,11 +203,11 @@ def _dry_runs(
     if not len(rows):
         return Candidates((), refused)
     wanted = candidates_wanted(len(rows), extent.percentage, extent.absolute)
-    rows = walk(rows, context.rng)
     if not _outranks_any(context):
         # What a dry run of each node would say, without looking.
         refused.add(NO_VICTIMS, rows.tolist())
         return Candidates((), refused)
+    rows = walk(rows, context.rng)
     trial = trial_of(context, policy)
     search = Search(wanted, refused)
     yield from search.in_waves(trial, rows, columns, rows_a_step)

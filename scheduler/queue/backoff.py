@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.pod_template import template_key
 from scheduler.queue.active import QueueSort, order_by
 from scheduler.queue.clock import SECOND
+from scheduler.queue.early_heap import EarlyHeap
 from scheduler.queue.pod_heap import PodHeap
+from scheduler.queue.pool import ClassKey
 from scheduler.queue.queued_pod import QueuedPod
 
 
@@ -20,14 +24,17 @@ class BackoffQueues:
     priority orders them and not the fraction of a second.
     """
 
-    __slots__ = ("_errors", "_in_windows", "_initial", "_maximum", "_rejected", "_urgency")
+    __slots__ = ("_class_key", "_errors", "_in_windows", "_initial", "_maximum", "_rejected", "_urgency")
 
-    def __init__(self, queue_sort: QueueSort, initial: int, maximum: int, in_windows: bool) -> None:
+    def __init__(
+        self, queue_sort: QueueSort, initial: int, maximum: int, in_windows: bool, class_key: ClassKey = template_key
+    ) -> None:
+        self._class_key = class_key
         self._initial = initial
         self._maximum = maximum
         self._in_windows = in_windows
         self._urgency = order_by(queue_sort)
-        self._rejected = PodHeap(self._by_expiration_and_urgency)
+        self._rejected = EarlyHeap(self._by_expiration_and_urgency, self._class_of)
         self._errors = PodHeap(self._by_expiration)
 
     def set_limits(self, initial: int, maximum: int) -> None:
@@ -68,6 +75,13 @@ class BackoffQueues:
     def _by_expiration_and_urgency(self, record: QueuedPod) -> tuple[Any, ...]:
         return (self.expiration(record), *self._urgency(record))
 
+    def _class_of(self, record: QueuedPod) -> Hashable:
+        """Equal for pods whose attempts end alike: those of one template. What an attempt reads of a pod besides makes
+        it like no other."""
+        if record.group or _has_own_state(record.info):
+            return record.uid
+        return record.class_by(self._class_key)
+
     # --- the heaps ----------------------------------------------------------------------------------------------------
 
     def add(self, record: QueuedPod) -> None:
@@ -84,10 +98,18 @@ class BackoffQueues:
     def remove(self, key: str) -> QueuedPod | None:
         return self._rejected.remove(key) or self._errors.remove(key)
 
-    def take_early(self) -> QueuedPod | None:
+    def take_early(self, state: Hashable = None) -> QueuedPod | None:
         """Removes and returns the rejected pod whose wait ends first, even if that is in the future; never one that
-        had an error."""
-        return self._rejected.take()
+        had an error, nor one that is like another that found no node in this state of the cluster."""
+        return self._rejected.take_early(state)
+
+    def found_no_node(self, record: QueuedPod, state: Hashable) -> None:
+        """An attempt of a pod found no node in this state of the cluster, nor would one of a pod like it."""
+        self._rejected.failed(record, state)
+
+    def forget_failures(self) -> None:
+        """Other plugins are asked from now on."""
+        self._rejected.forget_failures()
 
     def take_complete(self, time: int) -> Iterator[QueuedPod]:
         """Removes and returns the pods whose wait is over, one by one."""
@@ -125,3 +147,10 @@ class BackoffQueues:
 
     def __len__(self) -> int:
         return len(self._rejected) + len(self._errors)
+
+
+def _has_own_state(info: PodInfo) -> bool:
+    """Whether an attempt reads more of the pod than its template."""
+    pod, status = info.pod, info.pod.status
+    has_claims = bool(pod.spec.resource_claims) or status.extended_resource_claim_status is not None
+    return has_claims or bool(status.nominated_node_name) or info.has_own_amounts

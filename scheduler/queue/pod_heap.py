@@ -14,7 +14,9 @@ Order = Callable[[QueuedPod], tuple[Any, ...]]
 _SLACK = 64
 
 
-class _Entry:
+class Entry:
+    """A pod's place in the heap. ``record`` is None once it has left."""
+
     __slots__ = ("number", "order", "record", "serial")
 
     def __init__(self, order: tuple[Any, ...], number: int, serial: int, record: QueuedPod) -> None:
@@ -24,11 +26,11 @@ class _Entry:
         self.record: QueuedPod | None = record
 
     @property
-    def ranked(self) -> _Ranked:
+    def ranked(self) -> Ranked:
         return self.order, self.number, self.serial, self
 
 
-_Ranked = tuple[tuple[Any, ...], int, int, _Entry]
+Ranked = tuple[tuple[Any, ...], int, int, Entry]
 """The heap's items. Tuples compare without a call into Python; serials are unique, so entries are never compared."""
 
 
@@ -42,12 +44,12 @@ class PodHeap:
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._entries: list[_Ranked] = []
-        self._live: dict[str, _Entry] = {}
+        self._entries: list[Ranked] = []
+        self._live: dict[str, Entry] = {}
         self._count = 0
 
-    def put(self, record: QueuedPod) -> None:
-        """Adds the pod, or moves it to where its present order puts it."""
+    def put(self, record: QueuedPod) -> Entry:
+        """Adds the pod, or moves it to where its present order puts it. Returns its new entry."""
         self._count += 1
         known = self._live.get(record.key)
         if known is None:
@@ -55,12 +57,13 @@ class PodHeap:
         else:
             known.record = None
             number = known.number
-        entry = _Entry(self._order(record), number, self._count, record)
+        entry = Entry(self._order(record), number, self._count, record)
         self._live[record.key] = entry
         heappush(self._entries, entry.ranked)
         if len(self._entries) > 2 * len(self._live) + _SLACK:
             self._entries = [entry.ranked for entry in self._live.values()]
             heapify(self._entries)
+        return entry
 
     def head(self) -> QueuedPod | None:
         """The first pod, without removing it; None if there is none."""
@@ -76,7 +79,7 @@ class PodHeap:
         """Removes and returns the first pod; None if there is none."""
         record = self.head()
         if record is not None:
-            heappop(self._entries)
+            heappop(self._entries)[3].record = None
             del self._live[record.key]
         return record
 
@@ -100,7 +103,7 @@ class PodHeap:
         """The first ``limit`` pods as of the start, the next one first, without those removed meanwhile. Yields after
         each ``slice_size`` pods, so that a long queue does not block the event loop."""
         entries = list(self._live.values())
-        first: list[_Ranked] = []
+        first: list[Ranked] = []
         for start in range(0, len(entries), slice_size):
             ranked = [entry.ranked for entry in entries[start : start + slice_size]]
             first = sorted([*first, *ranked])[:limit]

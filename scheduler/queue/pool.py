@@ -120,15 +120,12 @@ class UnschedulablePool:
                 raise InvariantViolation("the pool's index holds groups that are gone")
 
     def _group_key(self, record: QueuedPod) -> GroupKey:
-        if record.class_key is None:
-            # A pod without a class key is its own class; a UID never equals a template's key.
-            record.class_key = self._class_key(record.info) or record.uid
         return (
             record.profile,
             record.unschedulable_plugins,
             record.pending_plugins,
             record.gating_plugin,
-            record.class_key,
+            record.class_by(self._class_key),
         )
 
     def _drop(self, group: PoolGroup) -> None:

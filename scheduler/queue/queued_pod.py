@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 from scheduler.cluster.pod_info import PodInfo
 
@@ -84,6 +84,13 @@ class QueuedPod:
         """Replace the rejectors by those of the attempt that has just failed; none at all after an error."""
         self.pending_plugins = frozenset(pending)
         self.unschedulable_plugins = frozenset(unschedulable)
+
+    def class_by(self, key_of: Callable[[PodInfo], Hashable | None]) -> Hashable:
+        """``class_key``, computed if it is not known. A pod without one is its own class; a UID never equals a
+        template's key."""
+        if self.class_key is None:
+            self.class_key = key_of(self.info) or self.uid
+        return self.class_key
 
     def replace_pod(self, info: PodInfo) -> None:
         """Replaces the pod by a newer version."""

@@ -13,7 +13,7 @@ pod of its name already waits). Every operation is one synchronous step that tak
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Hashable, Iterable
 from typing import Any
 
 from msgspec.structs import replace
@@ -75,6 +75,7 @@ class SchedulingQueue(QueueListing):
             round(settings.initial_backoff * SECOND),
             round(settings.maximum_backoff * SECOND),
             settings.pops_from_backoff,
+            class_key,
         )
         active = ActiveQueue(plugins.queue_sort)
         places = Places(active, backoff, UnschedulablePool(class_key), self._flushes, plugins.pre_enqueue, facts)
@@ -96,6 +97,7 @@ class SchedulingQueue(QueueListing):
         self._settings = replace(settings, pops_from_backoff=self._settings.pops_from_backoff)
         backoff = self._places.backoff
         backoff.set_limits(round(settings.initial_backoff * SECOND), round(settings.maximum_backoff * SECOND))
+        backoff.forget_failures()
         self._flushes.limit = round(settings.maximum_in_pool * SECOND)
         self.activate([record.info for record in self._places.pool], now)
 
@@ -141,27 +143,29 @@ class SchedulingQueue(QueueListing):
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
-    def pop(self, now: Now, *, plain_from: int | None = None) -> QueuedPod | None:
+    def pop(self, now: Now, *, plain_from: int | None = None, state: Hashable = None) -> QueuedPod | None:
         """Removes and returns the next pod, or None. ``done`` must be called once for each, however its attempt ends.
 
-        With no active pod, the rejected pod whose back-off ends first is taken early. ``plain_from``: only an active
-        pod that belongs to no group and has at least this priority.
+        With no active pod, the rejected pod whose back-off ends first is taken early, of those that are not like one
+        that has found no node in this ``state`` of the cluster. ``plain_from``: only an active pod that belongs to no
+        group and has at least this priority.
         """
         self.finish_waking()
-        while (record := self._next(plain_from)) is not None:
+        while (record := self._next(plain_from, state)) is not None:
             if self._begin(record, now):
                 return record
         return None
 
-    def _next(self, plain_from: int | None) -> QueuedPod | None:
+    def _next(self, plain_from: int | None, state: Hashable) -> QueuedPod | None:
         if self.is_closed:
             return None
         if plain_from is not None:
             return self._places.active.take_plain(plain_from)
         record = self._places.active.take()
         if record is None and self._settings.pops_from_backoff and self._places.backoff.rejected:
-            record = self._places.backoff.take_early()
-            self.facts.incoming["active", POP_FROM_BACKOFF] += 1
+            record = self._places.backoff.take_early(state)
+            if record is not None:
+                self.facts.incoming["active", POP_FROM_BACKOFF] += 1
         return record
 
     def pop_siblings(self, group: str, keys: Iterable[str], now: Now) -> list[QueuedPod]:
@@ -219,6 +223,11 @@ class SchedulingQueue(QueueListing):
             return place
         finally:
             self.done(record.uid)
+
+    def found_no_node(self, record: QueuedPod, state: Hashable) -> None:
+        """The attempt of this pod, which is back, found no node in this state of the cluster: pods like it are not
+        taken early from the back-off before there is another."""
+        self._places.backoff.found_no_node(record, state)
 
     def done(self, uid: str) -> None:
         """Ends the attempt, so that its events need not be kept. Unknown pods are ignored."""

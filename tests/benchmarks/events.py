@@ -20,6 +20,16 @@ NODES = 100
 WAITING = 1_000
 EVENTS = 1_000
 BATCH = 50
+IN_VAIN = 100
+"""Events that wake all waiting pods."""
+NOWHERE: dict[str, Any] = {
+    "maxSkew": 1,
+    "minDomains": 100_000,
+    "topologyKey": "kubernetes.io/hostname",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "runs"}},
+}
+"""A spread constraint that a node with a matching pod does not satisfy, while there are fewer nodes."""
 
 
 def handling() -> dict[str, float]:
@@ -27,7 +37,37 @@ def handling() -> dict[str, float]:
     found: dict[str, float] = {}
     for label, cpu in {"alike": lambda _: "100", "unlike": lambda number: f"{100_000 + number}m"}.items():
         found |= {f"waiting pods {label}, {event}": cost for event, cost in _with_waiting_pods(cpu).items()}
-    return found
+    return found | _in_vain()
+
+
+def _in_vain() -> dict[str, float]:
+    """Pods that fit on none of the nodes: the first attempt of each, and events that wake all of them and help none,
+    with the attempts that follow."""
+    engine = engine_with(NODES, pods=2 * EVENTS)
+    for number in range(EVENTS):
+        engine.handle(_observed(Kind.POD, _running(number, f"node-{number % NODES:05}", 1)), now())
+    for number in range(WAITING):
+        document = pending(f"waits-{number:04}", cpu="1m")
+        document["metadata"]["labels"] = {"app": "runs"}
+        document["spec"]["topologySpreadConstraints"] = [NOWHERE]
+        show(engine, Kind.POD, document)
+    began = time.thread_time()
+    while engine.schedule_one(now()):
+        pass
+    first = (time.thread_time() - began) / WAITING
+    events = [
+        _observed(Kind.POD, _running(number, f"node-{number % NODES:05}", 2, app="others")) for number in range(EVENTS)
+    ]
+    began = time.thread_time()
+    for event in events[:IN_VAIN]:
+        engine.handle(event, now())
+        while engine.schedule_one(now()):
+            pass
+    woken = (time.thread_time() - began) / IN_VAIN
+    return {
+        "the first attempt of each of 1,000 pods of one template": first * 1e6,
+        "an event that wakes them in vain, and the attempts after it": woken * 1e6,
+    }
 
 
 def _with_waiting_pods(cpu: Callable[[int], str]) -> dict[str, float]:

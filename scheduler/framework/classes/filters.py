@@ -13,7 +13,7 @@ from scheduler.framework.classes.filter_slots import FilterSlot, PreFilterSlot
 from scheduler.framework.classes.first_refusals import FITS, FirstRefusals
 from scheduler.framework.classes.refusal_table import RefusalTable
 from scheduler.framework.classes.run import ClassRun, PluginPoint
-from scheduler.framework.diagnosis import disjoint_node_sets
+from scheduler.framework.diagnosis import Diagnosis, disjoint_node_sets
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, NodeSubset, PreFilterPlugin, Rows, State
 from scheduler.messages.status import SKIP, Code, Refusal, Skip
 
@@ -50,6 +50,9 @@ class ClassFilters:
         """The names of the nodes to evaluate; None = all."""
         self.first = FirstRefusals()
         """The first refusal of each row."""
+        self.diagnosed: tuple[int | Refusal, Diagnosis] | None = None
+        """The last diagnosis that says what the class's answers say and no more, with the edition of ``first`` or the
+        ``pre_refusal`` that it is of: attempts that found the same share it."""
         self.columns_made = 0
         """Grows with each column that is allocated: the class's size in bytes may have changed."""
         self._table = RefusalTable()
@@ -85,7 +88,14 @@ class ClassFilters:
 
     @property
     def nbytes(self) -> int:
-        return self.codes.nbytes + sum(slot.codes.nbytes for slot in self._slots if slot.codes is not None)
+        kept = self.diagnosed[1].codes.nbytes if self.diagnosed is not None else 0
+        return kept + self.codes.nbytes + sum(slot.codes.nbytes for slot in self._slots if slot.codes is not None)
+
+    def keep_diagnosis(self, of: int | Refusal, diagnosis: Diagnosis) -> None:
+        """``diagnosed`` from now on."""
+        if self.diagnosed is None or len(self.diagnosed[1].codes) != len(diagnosis.codes):
+            self.columns_made += 1
+        self.diagnosed = of, diagnosis
 
     def take_from(self, other: ClassFilters) -> None:
         """Copies the answers of the same class from another cache whose cluster is equal."""

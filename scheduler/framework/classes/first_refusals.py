@@ -21,15 +21,17 @@ Codes = npt.NDArray[np.int16]
 class FirstRefusals:
     """One int16 per row: FITS, NO_NODE, OUTSIDE, or a code of the class's `RefusalTable`.
 
-    ``version`` grows by one for each row that began or ceased to fit, and by one when all rows are combined.
+    ``version`` grows by one for each row that began or ceased to fit, and by one when all rows are combined;
+    ``edition`` with any change of a code.
     """
 
-    __slots__ = ("_changed", "_changed_from", "_rows", "_rows_version", "codes", "feasible_count", "version")
+    __slots__ = ("_changed", "_changed_from", "_rows", "_rows_version", "codes", "edition", "feasible_count", "version")
 
     def __init__(self) -> None:
         self.codes: Codes = np.zeros(0, np.int16)
         self.feasible_count = 0
         self.version = 0
+        self.edition = 0
         self._changed: list[int] = []
         """The changed row of each version since ``_changed_from``."""
         self._changed_from = 0
@@ -47,7 +49,7 @@ class FirstRefusals:
     def copied(self) -> FirstRefusals:
         other = FirstRefusals()
         other.codes = self.codes.copy()
-        other.feasible_count, other.version = self.feasible_count, self.version
+        other.feasible_count, other.version, other.edition = self.feasible_count, self.version, self.edition
         other._changed, other._changed_from = self._changed[:], self._changed_from
         other._rows, other._rows_version = self._rows, self._rows_version
         return other
@@ -76,6 +78,7 @@ class FirstRefusals:
         self.codes = codes
         self.feasible_count = table.size - int(np.count_nonzero(codes))
         self.version += 1
+        self.edition += 1
         self._forget_changes()
 
     def combine_rows(self, rows: set[int], columns: Sequence[Codes], only: frozenset[str] | None, view: View) -> None:
@@ -93,7 +96,10 @@ class FirstRefusals:
                     if code != FITS:
                         break
             before = self.codes.item(row)
+            if before == code:
+                continue
             self.codes[row] = code
+            self.edition += 1
             if (before == FITS) != (code == FITS):
                 self.feasible_count += 1 if code == FITS else -1
                 self.version += 1

@@ -1,0 +1,31 @@
+"""Whether an attempt that found no node says the same of every pod like it, while the cluster stays as it is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from scheduler.config.default_plugins import BUILT_IN_NAMES
+from scheduler.config.names import NODE_SCOPE_PLUGIN
+from scheduler.engine.internal import CycleEnded
+from scheduler.engine.making_room.room import MakingRoom
+from scheduler.engine.outcome import NotPlaced
+from scheduler.framework.post_filter import NominationMode
+from scheduler.messages.now import Now
+
+_OF_THE_CLUSTER: Final = BUILT_IN_NAMES | {NODE_SCOPE_PLUGIN}
+"""The plugins whose answers stand on the pod's template and the cluster alone."""
+
+
+def fails_alike(ended: CycleEnded, outcome: NotPlaced, room: MakingRoom, now: Now) -> bool:
+    """True only if built-in plugins refused every node, none of them waits for something of the pod's own, and
+    preemption neither helps nor waits, nor leaves out a node for this pod alone. Extenders have not been asked."""
+    if outcome.is_error or outcome.room is not None or outcome.writes or outcome.pending_plugins:
+        return False
+    if outcome.nomination.mode is NominationMode.SET or ended.queued.group or len(room):
+        return False
+    if ended.attempt.diagnosis is None or ended.attempt.feasible_nodes:
+        return False
+    post_filters = {plugin.name for plugin in ended.profile.post_filter_plugins}
+    if not (outcome.unschedulable_plugins <= _OF_THE_CLUSTER and post_filters <= _OF_THE_CLUSTER):
+        return False
+    return not room.policy_of(ended.queued.info, now).excluded_nodes

@@ -1,0 +1,160 @@
+"""Pods in back-off after a rejection, of which those that an attempt may help are taken early.
+
+A pod is taken early so that the scheduler is not idle while a pod might fit. An attempt that would end as that of a pod
+like it has just ended helps none: after an event that wakes a thousand pods of one template, and makes room for none,
+one of them is tried and not a thousand. The others are passed over until the cluster has changed or their back-off is
+over. kube-scheduler 1.36 tries them all, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+from scheduler.queue.pod_heap import Entry, Order, PodHeap, Ranked
+from scheduler.queue.queued_pod import QueuedPod
+
+_SLACK = 64
+
+ClassOf = Callable[[QueuedPod], Hashable]
+"""Attempts of pods of one class end alike while the cluster is the same."""
+
+
+class _Class:
+    """Pods of one class. ``front``: the serial of the pod under which the class is found among the others, 0 = it is
+    not to be found. ``failed_at``: the state of the cluster in which an attempt of one of them found no node."""
+
+    __slots__ = ("count", "failed_at", "front", "is_aside", "key", "ranked")
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.count = 0
+        self.ranked: list[Ranked] = []
+        self.front = 0
+        self.failed_at: Hashable = None
+        self.is_aside = False
+
+    def put(self, ranked: Ranked) -> None:
+        heappush(self.ranked, ranked)
+        if len(self.ranked) > 2 * self.count + _SLACK:
+            self.ranked = [each for each in self.ranked if each[3].record is not None]
+            heapify(self.ranked)
+
+    def head(self) -> Ranked | None:
+        """The first pod's place in the order; None without one."""
+        while self.ranked:
+            if self.ranked[0][3].record is not None:
+                return self.ranked[0]
+            heappop(self.ranked)
+        return None
+
+
+_Front = tuple[tuple[Any, ...], int, int, Entry, _Class]
+
+
+class EarlyHeap(PodHeap):
+    """A heap in two orders: of all pods, and of those that are not certain to be rejected again.
+
+    Only the first pod of each class stands for it in the second. A class is set aside when it is found to have failed
+    in the present state of the cluster, so at most as many as there were attempts in that state, and comes back with
+    the next state: both cost little beside the attempts.
+    """
+
+    __slots__ = ("_aside", "_class_by_key", "_class_of", "_classes", "_fronts", "_state")
+
+    def __init__(self, order: Order, class_of: ClassOf) -> None:
+        super().__init__(order)
+        self._class_of = class_of
+        self._classes: dict[Hashable, _Class] = {}
+        self._class_by_key: dict[str, _Class] = {}
+        self._fronts: list[_Front] = []
+        """One entry for each class, under the serial of its front; those under others are out of date."""
+        self._aside: list[_Class] = []
+        self._state: Hashable = None
+
+    def put(self, record: QueuedPod) -> Entry:
+        self._leave(record.key)
+        entry = super().put(record)
+        key = self._class_of(record)
+        of = self._classes.get(key)
+        if of is None:
+            of = self._classes[key] = _Class(key)
+        of.count += 1
+        of.put(entry.ranked)
+        self._class_by_key[record.key] = of
+        head = of.head()
+        if not of.is_aside and head is not None and head[2] == entry.serial:
+            self._stand(of, head)
+        return entry
+
+    def remove(self, key: str) -> QueuedPod | None:
+        self._leave(key)
+        return super().remove(key)
+
+    def take(self) -> QueuedPod | None:
+        record = super().take()
+        if record is not None:
+            self._leave(record.key)
+        return record
+
+    def take_early(self, state: Hashable) -> QueuedPod | None:
+        """Removes and returns the first pod that may be placed in this state of the cluster; None if there is none.
+        Equal states, except None, promise equal answers."""
+        if state != self._state:
+            self._state = state
+            aside, self._aside = self._aside, []
+            for of in aside:
+                of.is_aside = False
+                self._stand(of, of.head())
+        while self._fronts:
+            of, serial = self._fronts[0][4], self._fronts[0][2]
+            head = of.head()
+            if of.front != serial or head is None:
+                heappop(self._fronts)
+            elif head[2] != serial:
+                heappop(self._fronts)
+                self._stand(of, head)
+            elif state is not None and of.failed_at == state:
+                heappop(self._fronts)
+                of.front, of.is_aside = 0, True
+                self._aside.append(of)
+            else:
+                record = head[3].record
+                return self.remove(record.key) if record is not None else None
+        return None
+
+    def failed(self, record: QueuedPod, state: Hashable) -> None:
+        """In this state of the cluster an attempt of this pod, which is not here, found no node; nor would one of the
+        others of its class."""
+        of = self._classes.get(self._class_of(record))
+        if of is not None:
+            of.failed_at = state
+
+    def forget_failures(self) -> None:
+        """What attempts answer may change although the cluster has not."""
+        for of in self._classes.values():
+            of.failed_at = None
+        self._state = None
+        aside, self._aside = self._aside, []
+        for of in aside:
+            of.is_aside = False
+            self._stand(of, of.head())
+
+    def _leave(self, key: str) -> None:
+        of = self._class_by_key.pop(key, None)
+        if of is None:
+            return
+        of.count -= 1
+        if not of.count:
+            del self._classes[of.key]
+            of.front = 0
+
+    def _stand(self, of: _Class, head: Ranked | None) -> None:
+        if head is None:
+            return
+        of.front = head[2]
+        heappush(self._fronts, (*head, of))
+        if len(self._fronts) > 2 * len(self._classes) + _SLACK:
+            self._fronts = [each for each in self._fronts if each[4].front == each[2]]
+            heapify(self._fronts)

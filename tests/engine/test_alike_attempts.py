@@ -1,0 +1,157 @@
+"""Pods of one template that an event wakes although it helps none, or few of them: how many are tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.recording.checkpoint import Generation, pack, unpack
+from scheduler.framework.per_node import NodeView, PerNodeFilter
+from scheduler.framework.plugin import State
+from scheduler.messages.commands import BindPod
+from scheduler.messages.status import Refusal, unschedulable
+from scheduler.objects.node import Node
+from tests.engine.driver import Cluster
+
+WAITING = 30
+SPREAD: dict[str, Any] = {
+    "maxSkew": 1,
+    "minDomains": 2,
+    "topologyKey": "kubernetes.io/hostname",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+}
+
+
+def crowded(cluster: Cluster, cpu: str = "1", unlike: bool = False) -> None:
+    """One full node, and pods that found no room on it."""
+    cluster.node("n", cpu="4", pods=1000)
+    for number in range(8):
+        cluster.pod(f"small-{number}", cpu="500m", node="n")
+    for number in range(WAITING):
+        cluster.pod(f"waits-{number:02}", cpu=f"{1000 + number}m" if unlike else cpu)
+    cluster.schedule_all()
+
+
+def attempts(cluster: Cluster) -> int:
+    return sum(len(cluster.attempts(f"waits-{number:02}")) for number in range(WAITING))
+
+
+def test_one_of_them_is_tried_where_the_event_makes_room_for_none() -> None:
+    cluster = Cluster()
+    crowded(cluster)
+    assert attempts(cluster) == WAITING
+    cluster.delete("small-0")
+    cluster.schedule_all()
+    assert attempts(cluster) == WAITING + 1
+    assert cluster.place("waits-10") == "backoff"
+
+
+def test_each_event_has_one_tried_again() -> None:
+    cluster = Cluster()
+    crowded(cluster, cpu="3")
+    for number in range(5):
+        cluster.delete(f"small-{number}")
+        cluster.schedule_all()
+    assert attempts(cluster) == WAITING + 5
+
+
+def test_the_one_that_room_is_made_for_gets_it_at_once() -> None:
+    cluster = Cluster()
+    crowded(cluster)
+    cluster.delete("small-0")
+    cluster.schedule_all()
+    cluster.delete("small-1")
+    cluster.schedule_all()
+    assert len(cluster.writes(BindPod)) == 1
+    # One in vain for the first event, and one that found the room taken; that of the placed one has not ended.
+    assert attempts(cluster) == WAITING + 2
+
+
+def test_pods_unlike_each_other_are_all_tried() -> None:
+    cluster = Cluster()
+    crowded(cluster, unlike=True)
+    cluster.delete("small-0")
+    cluster.schedule_all()
+    assert attempts(cluster) == 2 * WAITING
+
+
+def test_one_of_another_template_is_tried_although_others_failed() -> None:
+    cluster = Cluster()
+    crowded(cluster)
+    cluster.pod("smaller", cpu="600m")
+    cluster.schedule_all()
+    cluster.delete("small-0")
+    cluster.schedule_all()
+    assert not cluster.writes(BindPod)
+    cluster.delete("small-1")
+    cluster.schedule_all()
+    assert len(cluster.writes(BindPod)) == 1
+
+
+def test_after_their_back_off_all_are_tried_again() -> None:
+    cluster = Cluster()
+    crowded(cluster)
+    cluster.delete("small-0")
+    cluster.schedule_all()
+    cluster.advance(3)
+    cluster.schedule_all()
+    assert attempts(cluster) >= 2 * WAITING
+
+
+class ChangesItsMind(PerNodeFilter):
+    """Refuses the first attempts, for reasons of its own."""
+
+    name = "ChangesItsMind"
+    refusals_left = WAITING + 1
+
+    def filter_one(self, state: State, pod: PodInfo, node: Node, node_view: NodeView) -> Refusal | None:
+        if not pod.name.startswith("waits") or ChangesItsMind.refusals_left <= 0:
+            return None
+        ChangesItsMind.refusals_left -= 1
+        return unschedulable("not in the mood")
+
+
+def test_pods_that_a_plugin_of_users_refused_are_all_tried() -> None:
+    """It may read what the scheduler does not know of."""
+    ChangesItsMind.refusals_left = WAITING + 1
+    cluster = Cluster(ChangesItsMind)
+    cluster.node("n", cpu="400", pods=1000)
+    for number in range(WAITING):
+        cluster.pod(f"waits-{number:02}", cpu="1")
+    cluster.schedule_all()
+    assert not cluster.writes(BindPod)
+    cluster.pod("new", cpu="1", node="n")
+    cluster.delete("new")
+    cluster.schedule_all()
+    assert len(cluster.writes(BindPod)) == WAITING - 1
+
+
+def test_a_checkpoint_goes_on_with_the_same_pods() -> None:
+    cluster = Cluster()
+    crowded(cluster)
+    cluster.delete("small-0")
+    cluster.schedule_all()
+    generation = [Generation(1, cluster.engine.profiles)]
+    data = pack(cluster.engine, generation)
+    other = unpack(data, generation, lambda: 0.0)
+    assert other.schedule_one(cluster.now) is None
+    assert len(other.queue.backoff_pods()) == len(cluster.engine.queue.backoff_pods()) > 20
+
+
+def test_the_same_holds_for_spreading() -> None:
+    """The counts that a spread constraint reads change with labels of pods alone."""
+    cluster = Cluster()
+    cluster.node("n", cpu="40", pods=1000, labels={"kubernetes.io/hostname": "n"})
+    cluster.pod("first", node="n", labels={"app": "web"})
+    cluster.pod("second", node="n", labels={"app": "web"})
+    for number in range(WAITING):
+        cluster.pod(f"waits-{number:02}", labels={"app": "web"}, spread=[SPREAD])
+    cluster.schedule_all()
+    assert attempts(cluster) == WAITING
+    cluster.change("first", labels={})
+    cluster.schedule_all()
+    assert attempts(cluster) == WAITING + 1
+    cluster.change("second", labels={})
+    cluster.schedule_all()
+    assert len(cluster.writes(BindPod)) == 1

@@ -1,0 +1,168 @@
+"""Pods taken early from the back-off, without those that are like one that has found no node."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Hashable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.queue.early_heap import EarlyHeap
+from scheduler.queue.queued_pod import QueuedPod
+from scheduler.testing.objects import pod
+
+
+def order(record: QueuedPod) -> tuple[int, ...]:
+    return (record.timestamp,)
+
+
+def class_of(record: QueuedPod) -> Hashable:
+    return record.info.labels.get("app", record.uid)
+
+
+def waiting(name: str, app: str, at: int) -> QueuedPod:
+    return QueuedPod(PodInfo(pod(name, labels={"app": app})), at)
+
+
+def heap_of(*records: QueuedPod) -> EarlyHeap:
+    heap = EarlyHeap(order, class_of)
+    for record in records:
+        heap.put(record)
+    return heap
+
+
+def taken(heap: EarlyHeap, state: Hashable) -> str:
+    record = heap.take_early(state)
+    return record.info.name if record is not None else ""
+
+
+def test_pods_like_one_that_failed_are_passed_over_until_the_state_changes() -> None:
+    heap = heap_of(waiting("a", "web", 1), waiting("b", "web", 2), waiting("c", "db", 3))
+    failed = heap.take_early("one")
+    assert failed is not None
+    heap.failed(failed, "one")
+    assert taken(heap, "one") == "c"
+    assert taken(heap, "one") == ""
+    assert len(heap) == 1
+    assert taken(heap, "two") == "b"
+
+
+def test_pods_that_were_passed_over_keep_their_place_in_the_order() -> None:
+    heap = heap_of(waiting("a", "web", 1), waiting("b", "web", 2), waiting("c", "db", 3))
+    failed = heap.take_early("one")
+    assert failed is not None
+    heap.failed(failed, "one")
+    assert heap.take_early("one") is not None
+    heap.put(waiting("d", "db", 4))
+    heap.put(waiting("e", "db", 1))
+    assert [taken(heap, "two") for _ in range(4)] == ["e", "b", "d", ""]
+
+
+def test_a_failure_without_a_state_passes_over_no_pod() -> None:
+    heap = heap_of(waiting("a", "web", 1), waiting("b", "web", 2))
+    failed = heap.take_early(None)
+    assert failed is not None
+    heap.failed(failed, None)
+    assert taken(heap, None) == "b"
+
+
+def test_forgetting_failures_brings_all_back() -> None:
+    heap = heap_of(waiting("a", "web", 1), waiting("b", "web", 2))
+    failed = heap.take_early("one")
+    assert failed is not None
+    heap.failed(failed, "one")
+    assert taken(heap, "one") == ""
+    heap.forget_failures()
+    assert taken(heap, "one") == "b"
+
+
+def test_a_pod_that_changes_its_class_leaves_the_old_one() -> None:
+    heap = heap_of(waiting("a", "web", 1), waiting("b", "web", 2))
+    failed = heap.take_early("one")
+    assert failed is not None
+    heap.failed(failed, "one")
+    heap.put(waiting("b", "db", 2))
+    assert taken(heap, "one") == "b"
+    assert not len(heap)
+
+
+NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), NAMES, st.sampled_from(["web", "db"]), st.integers(0, 3)),
+        st.tuples(st.just("remove"), NAMES),
+        st.tuples(st.just("take")),
+        st.tuples(st.just("early"), st.booleans()),
+        st.tuples(st.just("state")),
+        st.tuples(st.just("forget")),
+        st.tuples(st.just("pickle")),
+    ),
+    max_size=60,
+)
+
+
+@given(STEPS)
+def test_it_is_the_first_in_the_order_that_is_not_like_a_failed_one(steps: list[tuple[object, ...]]) -> None:
+    """Against a list that is searched from its beginning each time."""
+    heap, state = EarlyHeap(order, class_of), 0
+    present: dict[str, tuple[int, int, QueuedPod]] = {}
+    failed: dict[str, int] = {}
+    number = 0
+
+    def plain(eligible: bool) -> str:
+        found = sorted(
+            (at, count, name)
+            for name, (at, count, record) in present.items()
+            if not eligible or failed.get(str(class_of(record))) != state
+        )
+        return found[0][2] if found else ""
+
+    def left(name: str) -> None:
+        _, _, record = present.pop(name)
+        if all(class_of(other) != class_of(record) for _, _, other in present.values()):
+            # What is known of a class is dropped with its last pod.
+            failed.pop(str(class_of(record)), None)
+
+    for step in steps:
+        match step:
+            case ("put", str(name), str(app), int(at)):
+                number += 1
+                record = waiting(name, app, at)
+                before = present.get(name)
+                if before is not None and class_of(before[2]) != app:
+                    left(name)
+                elif before is not None and sum(class_of(other) == app for _, _, other in present.values()) == 1:
+                    failed.pop(app, None)
+                present[name] = at, before[1] if before is not None else number, record
+                heap.put(record)
+            case ("remove", str(name)):
+                known = heap.remove(f"default/{name}")
+                assert (known is not None) == (name in present)
+                if known is not None:
+                    left(name)
+            case ("take",):
+                expected = plain(eligible=False)
+                first = heap.take()
+                assert (first.info.name if first is not None else "") == expected
+                if first is not None:
+                    left(expected)
+            case ("early", bool(fails)):
+                expected = plain(eligible=True)
+                found = heap.take_early(state)
+                assert (found.info.name if found is not None else "") == expected
+                if found is not None:
+                    left(expected)
+                    if fails:
+                        heap.failed(found, state)
+                        if any(class_of(other) == class_of(found) for _, _, other in present.values()):
+                            failed[str(class_of(found))] = state
+            case ("state",):
+                state += 1
+            case ("forget",):
+                heap.forget_failures()
+                failed.clear()
+            case ("pickle",):
+                heap = pickle.loads(pickle.dumps(heap))
+        assert len(heap) == len(present)
