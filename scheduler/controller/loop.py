@@ -45,7 +45,7 @@ class EnginePort(Protocol):
 
     @property
     def is_waking(self) -> bool:
-        """Whether the last stimulus is not fully applied: ``WakingContinued`` comes next."""
+        """Whether the last stimulus or attempt is not done: ``WakingContinued`` comes next."""
         ...
 
     def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
@@ -154,7 +154,7 @@ class SchedulingLoop:
             if not self._step(now):
                 return len(self._inbox) > 0
             now = self._after(now, "decision", self._culprit)
-            if now.monotonic >= end:
+            if now.monotonic >= end or self._engine.is_waking:
                 return True
         return len(self._inbox) > 0
 

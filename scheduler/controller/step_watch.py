@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 import structlog
@@ -31,18 +31,19 @@ class StepWatch:
         self._monotonic = monotonic
         self._is_inside = False
 
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
+    def step(self, name: str) -> AbstractContextManager[None]:
         if self._is_inside:
-            yield
-            return
+            return nullcontext()
+        return _Timed(self, name)
+
+    def began(self) -> float:
+        """The outermost step begins; returns the time for ``ended``."""
         self._is_inside = True
-        began = self._monotonic()
-        try:
-            yield
-        finally:
-            self._is_inside = False
-            self.took(self._monotonic() - began, name)
+        return self._monotonic()
+
+    def ended(self, began: float, name: str) -> None:
+        self._is_inside = False
+        self.took(self._monotonic() - began, name)
 
     def took(self, seconds: float, name: str, culprit: Callable[[], Mapping[str, object]] = dict) -> None:
         """Record a step's duration, for callers that read the clock anyway. ``culprit``: fields for the warning."""
@@ -53,3 +54,20 @@ class StepWatch:
             log.warning(
                 "Step was slow, everything else has waited for it", step=name, seconds=round(seconds, 3), **culprit()
             )
+
+
+class _Timed(AbstractContextManager[None]):
+    """One step. Not a generator: there are several a pod, and each would cost as much as what it watches."""
+
+    __slots__ = ("_began", "_name", "_watch")
+
+    def __init__(self, watch: StepWatch, name: str) -> None:
+        self._watch = watch
+        self._name = name
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        self._began = self._watch.began()
+
+    def __exit__(self, *_: object) -> None:
+        self._watch.ended(self._began, self._name)

@@ -25,7 +25,7 @@ from scheduler.engine.deadlines import (
     PreBindPoll,
 )
 from scheduler.engine.error_texts import failed_at, go_duration
-from scheduler.engine.internal import AttemptSettled, BindingFailed, PodBound, Step
+from scheduler.engine.internal import AttemptSettled, BindingFailed, CancelBinding, PodBound, Step
 from scheduler.engine.machine import Claims, Part, ReadsView
 from scheduler.engine.outcome import GroupPermitted, NotPlaced, Placed
 from scheduler.engine.permit_waits import PermitWaits
@@ -154,10 +154,10 @@ class BindingCycles:
         _note_wait(binding, Code.UNSCHEDULABLE, now)
         return self._fail(binding, NotPlaced(text, unschedulable_plugins=rejectors))
 
-    def cancel(self, uid: str, now: Now) -> list[Step]:
+    def cancel(self, step: CancelBinding, now: Now) -> list[Step]:
         """Preempt a pod that is not bound yet (``can_cancel``): it goes back to the queue instead of being
         deleted."""
-        binding = self._by_uid.get(uid)
+        binding = self._by_uid.get(step.uid)
         if binding is None or binding.state in SENT:
             return []
         if binding.state is not BindingState.PERMIT_WAIT:

@@ -1,4 +1,4 @@
-"""Runs scheduling cycles, one at a time; a cycle is suspended while it waits for extenders."""
+"""Runs scheduling cycles, one at a time; a cycle is suspended while it waits for extenders, and in a long search."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext, Depth
 from scheduler.engine.deadlines import ANSWER_GRACE_SECONDS, Deadlines, ExtenderDeadline
+from scheduler.engine.driving import run_without_extenders
 from scheduler.engine.internal import CycleEnded
 from scheduler.engine.machine import Claims, Part
 from scheduler.engine.outcome import CycleOutcome
-from scheduler.engine.scheduling_cycle import Cycle, run_without_extenders, scheduling_cycle
+from scheduler.engine.scheduling_cycle import Cycle, scheduling_cycle
 from scheduler.engine.tickets import CycleTicket, Tickets
 from scheduler.extenders.documents import Documents
 from scheduler.framework.classes.cache import ClassCache
@@ -57,6 +58,9 @@ class Cycles:
         self._context = context
         self._deadlines = deadlines
         self._paused: _UnderWay | None = None
+        """It waits for extenders."""
+        self._searching: _UnderWay | None = None
+        """It pauses in a search on the live state."""
 
     @property
     def is_waiting(self) -> bool:
@@ -70,6 +74,16 @@ class Cycles:
             attempt.plugin_times = PluginTimes(self._context.stopwatch)
         cycle = scheduling_cycle(self._context, profile, self._as_nominated(queued.info), attempt, now)
         return self._go_on(_UnderWay(cycle, queued, profile, attempt), None, now)
+
+    @property
+    def is_searching(self) -> bool:
+        """Whether a cycle pauses in a search: nothing may happen before ``go_on``."""
+        return self._searching is not None
+
+    def go_on(self, now: Now) -> CycleSteps:
+        """Go on with the search. ``now``: when the cycle began."""
+        searching, self._searching = self._searching, None
+        return self._go_on(searching, None, now) if searching is not None else ()
 
     def answered(self, _owner: CycleTicket, answer: ExtenderAnswered, now: Now) -> CycleSteps:
         paused = self._paused
@@ -104,9 +118,10 @@ class Cycles:
         attempt = Attempt(info.key, info.uid, profile.scheduler_name, number=0, started_wall=now.wall)
         context = replace(self._context, extenders=(), rng=Random(0), report=_ignore)
         if cluster is not None:
-            context = replace(
-                context, cache=cluster, nominator=cluster.nominator, classes=ClassCache(0, 1), kept=Kept()
-            )
+            context = replace(context, cache=cluster, nominator=cluster.nominator, kept=Kept())
+        if cluster is not None or self.is_searching:
+            # The class of the pod that is searched for belongs to its cycle until this goes on.
+            context = replace(context, classes=ClassCache(0, 1))
         return attempt, run_without_extenders(scheduling_cycle(context, profile, info, attempt, now, depth))
 
     def fork(self, rng: Random) -> CycleContext:
@@ -133,11 +148,14 @@ class Cycles:
         self._context.percentage_of_nodes_to_score = percentage_of_nodes_to_score
 
     def _go_on(self, under_way: _UnderWay, answers: tuple[ExtenderAnswered, ...] | None, now: Now) -> CycleSteps:
-        """Run the cycle until it ends or waits for extenders."""
+        """Run the cycle until it ends, pauses, or waits for extenders."""
         try:
             calls = next(under_way.cycle) if answers is None else under_way.cycle.send(answers)
         except StopIteration as done:
             return (CycleEnded(under_way.queued, under_way.profile, under_way.attempt, done.value),)
+        if not calls:
+            self._searching = under_way
+            return ()
         under_way.calls, under_way.answers = calls, {}
         self._paused = under_way
         for call in calls:

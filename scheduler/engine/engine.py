@@ -41,7 +41,8 @@ from scheduler.engine.making_room.room import Left, MakingRoom
 from scheduler.engine.outcome import CycleOutcome, GroupPermitted, Placed
 from scheduler.engine.parts import EngineParts
 from scheduler.engine.reconciling import Reconciliation
-from scheduler.engine.reservation import Reserved, take_back, unreserve
+from scheduler.engine.reservation import take_back
+from scheduler.engine.stopping import stop
 from scheduler.engine.tickets import BindingTicket, CycleTicket, GroupTicket, VictimTicket
 from scheduler.extenders.extender import Extender
 from scheduler.framework.plugin_ports import WaitingPod
@@ -89,6 +90,7 @@ class Engine(EngineParts):
             profiles, started=started, rng=rng, stopwatch=stopwatch, extenders=extenders, settings=settings
         )
         self._is_groups_turn = False
+        self._searches_since: Now | None = None  # when the attempt began that pauses in a search
         self._interrupted: tuple[Sequence[Step], Now] | None = None
         """What is left of the last stimulus, after the wake that it caused."""
         answers: AnswerHandlers = {
@@ -132,7 +134,7 @@ class Engine(EngineParts):
             BindingFailed: self._binding_failed,
             PodBound: self._pod_bound,
             RejectWaiting: self._reject_waiting,
-            CancelBinding: self._cancel_binding,
+            CancelBinding: self.bindings.cancel,
             VictimSettled: self.room.settled,
             NominationChanged: self.reports.nomination_changed,
             PodsReady: self._pods_ready,
@@ -150,8 +152,8 @@ class Engine(EngineParts):
         or for the next stimulus. The outcome is the same as of one step: see ``queue/interrupted.py``.
         """
         if type(stimulus) is WakingContinued:
-            return self._continue_waking()
-        finished = self._finish_waking() if self._interrupted is not None else []
+            return self._continue()
+        finished = self._finish() if self.is_waking else []
         self.cache.devices.now_nanoseconds = now.wall
         steps = self._stimuli[type(stimulus)](stimulus, now)
         if self.queue.is_waking:
@@ -161,23 +163,33 @@ class Engine(EngineParts):
 
     @property
     def is_waking(self) -> bool:
-        """Whether the last stimulus is not fully applied: handle ``WakingContinued`` next."""
-        return self._interrupted is not None
+        """Whether the last stimulus or attempt is not done: handle ``WakingContinued`` next."""
+        return self._interrupted is not None or self._searches_since is not None
 
-    def _continue_waking(self) -> list[Command]:
+    def _continue(self) -> list[Command]:
+        if self._searches_since is not None:
+            return self._search_on(self._searches_since)
         if self._interrupted is None:
             return []
         self.queue.continue_waking()
-        return [] if self.queue.is_waking else self._finish_waking()
+        return [] if self.queue.is_waking else self._finish()
 
-    def _finish_waking(self) -> list[Command]:
-        """The rest of the stimulus that was interrupted."""
-        if self._interrupted is None:
-            return []
-        steps, now = self._interrupted
-        self._interrupted = None
-        self.queue.finish_waking()
-        return self._concluded(steps, now)
+    def _search_on(self, began: Now) -> list[Command]:
+        """The next slice of a search, with the time at which it began."""
+        self._searches_since = None
+        self.cache.devices.now_nanoseconds = began.wall
+        return self._tried((self.cycles.go_on if self.cycles.is_searching else self.group_cycles.step)(began), began)
+
+    def _finish(self) -> list[Command]:
+        """The rest of the stimulus or the attempt that was interrupted."""
+        commands: list[Command] = []
+        while self._searches_since is not None:
+            commands += self._search_on(self._searches_since)
+        if self._interrupted is not None:
+            (steps, now), self._interrupted = self._interrupted, None
+            self.queue.finish_waking()
+            commands += self._concluded(steps, now)
+        return commands
 
     def _concluded(self, steps: Sequence[Step], now: Now) -> list[Command]:
         commands = self._drain(steps, now)
@@ -190,7 +202,7 @@ class Engine(EngineParts):
         """Try the next pod, or the next member of the group that is being tried: these two take turns, unless the pod
         is of lower priority than the group. None: there is none, or the engine is not ready, stopping, or waits for
         an extender or for a synchronous preemption."""
-        finished = self._finish_waking()
+        finished = self._finish()
         commands = self._schedule_one(now)
         return [*finished, *(commands or ())] if finished else commands
 
@@ -205,17 +217,21 @@ class Engine(EngineParts):
         if queued is None:
             return self._step_of_group(now) if is_group_ready else None
         self._is_groups_turn = True
-        steps = self._try_group(queued, now) if queued.group else self._try(queued, now)
-        return self._concluded(steps, now)
+        return self._tried(self._try_group(queued, now) if queued.group else self._try(queued, now), now)
 
     def _step_of_group(self, now: Now) -> list[Command]:
         self._is_groups_turn = False
-        return self._concluded(self.group_cycles.step(now), now)
+        return self._tried(self.group_cycles.step(now), now)
+
+    def _tried(self, steps: Sequence[Step], now: Now) -> list[Command]:
+        is_searching = self.cycles.is_searching or self.group_cycles.is_step_paused
+        self._searches_since = now if is_searching else None
+        return self._concluded(steps, now)
 
     @property
     def is_paused(self) -> bool:
-        """Whether a cycle waits for an extender, the members of a group are being tried, or a wake is interrupted."""
-        return self.cycles.is_waiting or self.group_cycles.is_under_way or self._interrupted is not None
+        """Whether a cycle waits for an extender, the members of a group are being tried, or a step is interrupted."""
+        return self.cycles.is_waiting or self.group_cycles.is_under_way or self.is_waking
 
     def next_deadline(self) -> float | None:
         """The monotonic second at which a Tick is wanted; None while nothing waits."""
@@ -310,9 +326,6 @@ class Engine(EngineParts):
     def _reject_waiting(self, step: RejectWaiting, now: Now) -> Sequence[Step]:
         return self.bindings.reject_waiting(step.uid, "", "removed", now)
 
-    def _cancel_binding(self, step: CancelBinding, now: Now) -> Sequence[Step]:
-        return self.bindings.cancel(step.uid, now)
-
     def _pods_ready(self, step: PodsReady, now: Now) -> Sequence[Step]:
         self.queue.wake(step.keys, now)
         return ()
@@ -332,8 +345,8 @@ class Engine(EngineParts):
         return [ReportRepairs(repairs)] if repairs else ()
 
     def _reconciliation(self) -> Reconciliation:
-        profiles = self.profiles.keys()
-        return Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, self.bindings, profiles)
+        ours = self.profiles.keys()
+        return Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, self.bindings, ours)
 
     def _written(self, outcome: WriteFinished, now: Now) -> Sequence[Step]:
         """What was written is known before the machine that waits for the answer goes on."""
@@ -357,18 +370,7 @@ class Engine(EngineParts):
     def _shutdown(self, _stimulus: ShutdownRequested, _now: Now) -> Sequence[Step]:
         """No further pod is taken. Pods that wait in Permit or PreBind give up their room; binds are settled."""
         self.is_stopping = True
-        paused = self.cycles.abandon()
-        if paused is not None:
-            self.queue.done(paused.uid)
-        of_group, held = self.group_cycles.abandon()
-        for queued in of_group:
-            self.queue.done(queued.uid)
-        given_up: list[Reserved] = [*held, *self.bindings.abandon_unsent()]
-        for each in given_up:
-            unreserve(self._context, each)
-            if self.cache.is_assumed(each.pod.uid):
-                self.handlers.release(each.pod.uid)
-            self.queue.done(each.pod.uid)
+        stop(self, self._context)
         return ()
 
     # --- questions ----------------------------------------------------------------------------------------------------
@@ -376,10 +378,8 @@ class Engine(EngineParts):
     def preview(
         self, pod: Pod, now: Now, depth: Depth = Depth.PREVIEW, cluster: ClusterCache | None = None
     ) -> tuple[Attempt, CycleOutcome]:
-        """The outcome of an attempt at the pod now, without any effect. Extenders are not asked.
-        ``cluster``: a fork that has been changed, in place of the live state. Raises KeyError for a scheduler name that
-        is not ours.
-        """
+        """The outcome of an attempt at the pod now, without any effect. Extenders are not asked. ``cluster``: a fork
+        that has been changed, in place of the live state. Raises KeyError for a scheduler name that is not ours."""
         self.cache.devices.now_nanoseconds = now.wall
         return self.cycles.preview(self.profiles[pod.spec.scheduler_name], pod, now, depth, cluster)
 

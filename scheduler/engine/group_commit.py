@@ -16,6 +16,7 @@ from scheduler.cluster.groups.group import GANG_PLUGIN
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext
+from scheduler.engine.driving import run_in_steps
 from scheduler.engine.group_attempt import UNSCHEDULABLE_GROUP, GroupResult
 from scheduler.engine.group_cycle import GroupUnit, Member, Trial
 from scheduler.engine.internal import RoomTakenBack, Step
@@ -24,6 +25,7 @@ from scheduler.engine.reservation import States, unreserve
 from scheduler.engine.scheduling_cycle import place_on
 from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, nominate
 from scheduler.framework.profile import Profile
+from scheduler.framework.steps import Steps
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import PermitDecided
 
@@ -58,8 +60,8 @@ class Commit:
         self.held: dict[str, Held] = {}
         """By UID: the pods that count on their nodes, and have not been handed over."""
 
-    def place(self, member: Member, now: Now) -> None:
-        """The member counts on the node that was found for it, or is left out."""
+    def place(self, member: Member, now: Now) -> Steps[None]:
+        """The member counts on the node that was found for it, or is left out. Nothing may change in its pauses."""
         outcome = self._trial.outcomes[member.uid]
         if isinstance(outcome, Placed):
             info = self._latest(member.uid)
@@ -67,7 +69,8 @@ class Commit:
                 outcome = _gone(member)
             else:
                 node, profile = outcome.pod.node_name, self._unit.profile
-                outcome = place_on(self._context, profile, info, member.attempt, now, node, is_checked=True)
+                placing = place_on(self._context, profile, info, member.attempt, now, node, is_checked=True)
+                outcome = yield from run_in_steps(placing)
         if isinstance(outcome, Placed):
             self.held[member.uid] = Held(outcome.pod, self._unit.profile, member.attempt, outcome.states)
             self._is_feasible = self._is_feasible or not outcome.waits

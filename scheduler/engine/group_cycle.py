@@ -31,7 +31,7 @@ from scheduler.engine.group_attempt import NO_PLACEMENTS, UNSCHEDULABLE_GROUP, W
 from scheduler.engine.outcome import CycleOutcome, NotPlaced
 from scheduler.engine.outcome import Placed as PodPlaced
 from scheduler.engine.placement_choice import PlacementChoice
-from scheduler.engine.scheduling_cycle import place_on, scheduling_cycle
+from scheduler.engine.scheduling_cycle import Cycle, place_on, scheduling_cycle
 from scheduler.engine.tickets import GroupTicket
 from scheduler.framework.placements import Placed, Placement
 from scheduler.framework.post_filter import CLEAR_NOMINATION, Kept, NominationMode, Room
@@ -216,7 +216,9 @@ def _try_members(context: CycleContext, unit: GroupUnit, now: Now, *, stops_earl
         outcome = yield from scheduling_cycle(context, unit.profile, info, attempt, now)
         standing = outcome
         if isinstance(outcome, NotPlaced) and outcome.nomination.mode is NominationMode.SET:
-            standing = _beside_victims(context, unit.profile, info, attempt, outcome.nomination.node_name, now)
+            standing = yield from _beside_victims(
+                context, unit.profile, info, attempt, outcome.nomination.node_name, now
+            )
             if isinstance(standing, NotPlaced):
                 outcome = msgspec.structs.replace(standing, nomination=CLEAR_NOMINATION)
             needs_preemption = needs_preemption or not isinstance(standing, NotPlaced)
@@ -248,7 +250,7 @@ def _is_out_of_reach(context: CycleContext, unit: GroupUnit, left: int) -> bool:
 
 def _beside_victims(
     context: CycleContext, profile: Profile, info: PodInfo, attempt: Attempt, node: str, now: Now
-) -> CycleOutcome:
+) -> Cycle:
     """The pod counts on the node that preemption has found for it, as if its victims were gone."""
     return place_on(context, profile, info, another(attempt), now, node, is_checked=False)
 

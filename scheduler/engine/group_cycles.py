@@ -29,8 +29,8 @@ from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ExtenderAnswered
 from scheduler.queue.queued_pod import QueuedPod
 
-Ending = Generator[Sequence[Step], Now, None]
-"""What follows the search, a step at a time; it is sent the time of each step."""
+Ending = Generator[Sequence[Step] | None, Now, None]
+"""What follows the search, a step at a time; it is sent the time of each step. None: the step pauses."""
 
 
 class _UnderWay(Struct, eq=False):
@@ -50,6 +50,7 @@ class _UnderWay(Struct, eq=False):
     answers: dict[int, ExtenderAnswered] = field(default_factory=dict)
     ending: Ending | None = None
     """After the search."""
+    is_step_paused: bool = False
     commit: Commit | None = None
     handed_over: int = 0
     """The number of members whose cycle has ended."""
@@ -85,6 +86,11 @@ class GroupCycles:
     def is_waiting(self) -> bool:
         """Whether the group under way waits for extenders."""
         return self._under_way is not None and bool(self._under_way.calls)
+
+    @property
+    def is_step_paused(self) -> bool:
+        """Whether the last step is not done: nothing may happen before the next one."""
+        return self._under_way is not None and self._under_way.is_step_paused
 
     @property
     def is_alone(self) -> bool:
@@ -157,10 +163,14 @@ class GroupCycles:
     # --- after the search ---------------------------------------------------------------------------------------------
 
     def _step_of_ending(self, under_way: _UnderWay, ending: Ending, now: Now) -> Sequence[Step]:
+        under_way.is_step_paused = False
         try:
-            return ending.send(now)
+            steps = ending.send(now)
         except StopIteration:
             pass
+        else:
+            under_way.is_step_paused = steps is None
+            return steps or ()
         # The cluster has changed meanwhile: the group is tried again.
         under_way.record.repeats += 1
         return self._start(under_way.unit, under_way.record, now, is_alone=True)
@@ -176,7 +186,8 @@ class GroupCycles:
         outcomes: dict[str, CycleOutcome] | None = None
         if trial.result is GroupResult.SCHEDULED:
             for member in unit.members:
-                commit.place(member, now)
+                for _ in commit.place(member, now):
+                    yield None
                 now = yield ()
             if commit.is_whole():
                 outcomes = commit.outcomes()

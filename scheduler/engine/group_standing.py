@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from scheduler.cluster.groups.group import GANG_PLUGIN
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.cycle_context import CycleContext
+from scheduler.engine.driving import run_without_extenders
 from scheduler.engine.extender_round import Answers
 from scheduler.engine.group_cycle import GroupUnit, Member, another, forked
 from scheduler.engine.outcome import Placed
-from scheduler.engine.scheduling_cycle import looked_at, place_on, run_without_extenders, scheduling_cycle
+from scheduler.engine.scheduling_cycle import looked_at, place_on, scheduling_cycle
 from scheduler.errors import PluginError
 from scheduler.framework.asked_filters import AskedFilter
 from scheduler.framework.plugin import Reads
@@ -73,8 +74,8 @@ class Standing:
     def _stands(self, uid: str, node: str) -> bool:
         member = self._members[uid]
         attempt, profile = another(member.attempt), self._group.profile
-        outcome = place_on(self.context, profile, member.queued.info, attempt, self._now, node, is_checked=True)
-        return self._took_place(uid, outcome)
+        placing = place_on(self.context, profile, member.queued.info, attempt, self._now, node, is_checked=True)
+        return self._took_place(uid, run_without_extenders(placing))
 
     def _finds_another(self, uid: str) -> bool:
         member = self._members[uid]
@@ -114,7 +115,8 @@ def holds(
         info = latest.get(member.uid)
         if info is None:
             return False
-        outcome = place_on(fork, group.profile, info, another(member.attempt), now, node, is_checked=True)
+        placing = place_on(fork, group.profile, info, another(member.attempt), now, node, is_checked=True)
+        outcome = run_without_extenders(placing)
         if not isinstance(outcome, Placed):
             return False
         is_permitted = is_permitted or not outcome.waits

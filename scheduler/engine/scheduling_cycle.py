@@ -13,8 +13,9 @@
 9.  Assume: from here on the pod counts on its node, before the API server knows.
 10. Reserve sets aside what the pod needs besides; Permit may make it wait. Both in ``reservation.py``.
 
-The cycle is a generator only for the extenders' sake: where none is configured it never yields. From the first extender
-call on it looks at a frozen view, since the live state goes on while the answer is awaited.
+The cycle is a generator: it yields calls of extenders, and pauses (yields no calls) where a plugin searches for long.
+From the first extender call on it looks at a frozen view, since the live state goes on while the answer is awaited;
+while it pauses on the live state, nothing changes there.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
 from scheduler.engine.feasible import Feasible
 from scheduler.engine.outcome import NO_NODES, CycleOutcome, NotPlaced, Placed
 from scheduler.engine.post_filter_round import run_post_filters
-from scheduler.engine.reservation import assume_and_reserve, refused_on_one_node
+from scheduler.engine.reservation import refused_on_one_node
 from scheduler.engine.sampling import nodes_to_find, take_sample
+from scheduler.engine.searching import answers_in_steps, reserved
 from scheduler.errors import PluginError
 from scheduler.framework.classes.first_refusals import FITS, OUTSIDE
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
@@ -102,7 +104,7 @@ def _cycle(run: Run) -> Cycle:
     if run.pod.pod.status.nominated_node_name and run.depth is not Depth.SCORE_ALL:
         feasible = yield from _nominated_node(run)  # 3
     if feasible is None:
-        feasible = _fitting(run)  # 4
+        feasible = yield from _fitting(run)  # 4
         _sample(run, feasible)  # 5
         error = filters.error() or _error_among(feasible.refusals.values())
         if error is not None:
@@ -129,7 +131,7 @@ def _cycle(run: Run) -> Cycle:
         return Placed(run.pod.on_node(node), filters.states)
     if run.context.cache.table.existing_row(node) is None:
         return NotPlaced(f'node "{node}" was removed while extenders were asked', is_error=True)
-    return assume_and_reserve(run, node)  # 9, 10
+    return (yield from reserved(run, node))  # 9, 10
 
 
 def looked_at(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now) -> Run:
@@ -141,7 +143,7 @@ def looked_at(context: CycleContext, profile: Profile, pod: PodInfo, attempt: At
 
 def place_on(
     context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, node: str, *, is_checked: bool
-) -> CycleOutcome:
+) -> Cycle:
     """The end of a cycle whose node has been chosen before: for a member of a group. Extenders are not asked.
 
     ``is_checked``: the node must still fit the pod.
@@ -153,25 +155,17 @@ def place_on(
         if row is None:
             return NotPlaced(f'node "{node}" was removed while its group was tried', is_error=True)
         if is_checked:
+            if run.filters.pre_refusal is None:
+                yield from answers_in_steps(run, np.array([row], np.int64))
             refusal = run.filters.pre_refusal or _refusal_on(run, row)
             if refusal is not None:
                 return refused_on_one_node(refusal, "Filter")
-        return assume_and_reserve(run, node)
+        return (yield from reserved(run, node))
     except PluginError as error:
         return NotPlaced(text_of(error), is_error=True)
     except Exception as error:  # noqa: BLE001 - our own fault: this pod waits for its back-off, all others go on
         context.report(f"{pod.key}: the attempt broke off: {error!r}")
         return NotPlaced(cause_of(error), is_error=True)
-
-
-def run_without_extenders(cycle: Cycle) -> CycleOutcome:
-    """Drive a cycle that has no answer to wait for."""
-    try:
-        next(cycle)
-    except StopIteration as done:
-        outcome: CycleOutcome = done.value
-        return outcome
-    raise AssertionError("a cycle without extenders yielded")
 
 
 # --- 2. PreFilter -----------------------------------------------------------------------------------------------------
@@ -193,6 +187,7 @@ def _nominated_node(run: Run) -> Generator[Calls, Answers, Feasible | None]:
     row = run.view.table.existing_row(run.pod.pod.status.nominated_node_name)
     if row is None or not _is_searched(run, row):
         return None
+    yield from answers_in_steps(run, np.array([row], np.int64))
     try:
         refusal = _refusal_on(run, row)
     except PluginError:
@@ -239,8 +234,9 @@ def _refused_where_nominated(run: Run) -> tuple[int, Refusal] | None:
 # --- 4. Filter --------------------------------------------------------------------------------------------------------
 
 
-def _fitting(run: Run) -> Feasible:
+def _fitting(run: Run) -> Generator[Calls, Answers, Feasible]:
     filters = run.filters
+    run.of_class.answers = yield from answers_in_steps(run, run.view.rows)
     filters.refresh_rows(run.of_class)
     feasible = Feasible(filters.feasible_rows, is_whole_class=True)
     if len(run.context.nominator.nodes):

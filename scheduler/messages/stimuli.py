@@ -116,8 +116,8 @@ class Reconciled(msgspec.Struct, frozen=True):
 
 
 class WakingContinued(msgspec.Struct, frozen=True):
-    """The last stimulus woke more waiting pods than one step may move: go on. Handled while ``Engine.is_waking``; any
-    other stimulus, or a decision, finishes the wake first."""
+    """The last stimulus woke more waiting pods than one step may move, or the last attempt searches for longer: go on.
+    Handled while ``Engine.is_waking``; any other stimulus, or a decision, finishes it first."""
 
 
 class ShutdownRequested(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ import sys
 from tests.benchmarks import (
     answers,
     cycle,
+    device_steps,
     devices,
     events,
     evidence,
@@ -57,6 +58,7 @@ BENCHMARKS = {
     "recording, 5,000 nodes": (recording.pods, "µs a pod"),
     "checkpoint, 5,000 nodes": (recording.checkpoints, ""),
     "devices, the whole way of a pod, 5,000 nodes": (devices.claims, "µs"),
+    "device search, its steps": (device_steps.steps, ""),
     "hostile objects, 5,000 nodes": (hostile.hostile, ""),
     "memory of attempts, 5,000 nodes, 10,000 pods of as many kinds that fit nowhere": (evidence.unschedulable_pods, ""),
 }

@@ -18,7 +18,7 @@ from e2e.bench import devices as objects
 from scheduler.engine.engine import Engine
 from scheduler.messages.claim_commands import CreateClaim, ReserveClaim
 from scheduler.messages.commands import BindPod
-from scheduler.messages.stimuli import ObjectObserved, WriteFinished
+from scheduler.messages.stimuli import ObjectObserved, WakingContinued, WriteFinished
 from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION
 from tests.benchmarks.clusters import engine_with, now, pending, show
@@ -93,6 +93,8 @@ def _run(engine: Engine) -> float:
     for _ in range(PODS):
         spent = time.process_time()
         commands = list(engine.schedule_one(now()) or ())
+        while engine.is_waking:
+            commands += engine.handle(WakingContinued(), now())
         spent = time.process_time() - spent
         is_bound = False
         while commands:

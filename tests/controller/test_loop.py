@@ -15,7 +15,7 @@ from scheduler.engine.commands import Command, RecordAttempt
 from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.messages.commands import BindPod
 from scheduler.messages.now import Now
-from scheduler.messages.stimuli import ObjectObserved, PodsActivated, Stimulus, Tick
+from scheduler.messages.stimuli import ObjectObserved, PodsActivated, Stimulus, Tick, WakingContinued
 from scheduler.objects.kinds import Kind
 from scheduler.testing.objects import node, pod
 from tests.controller.conftest import until
@@ -281,3 +281,45 @@ async def test_what_may_wait_is_done_when_nothing_happens() -> None:
         await until(lambda: bool(idle))
     assert idle[0] == 0
     assert loop.counts.beat > 0.0
+
+
+class LongSearch(RoundRobinEngine):
+    """An attempt that takes four steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+        self.left = 0
+
+    @property
+    def is_waking(self) -> bool:
+        return self.left > 0
+
+    def schedule_one(self, now: Now) -> Sequence[Command] | None:
+        if self.steps:
+            return None
+        self.steps.append("attempt")
+        self.left = 3
+        return ()
+
+    def handle(self, stimulus: Stimulus, now: Now) -> Sequence[Command]:
+        self.steps.append(type(stimulus).__name__)
+        if isinstance(stimulus, WakingContinued):
+            self.left -= 1
+        return ()
+
+
+async def test_an_attempt_that_pauses_is_finished_before_anything_is_applied_and_others_have_their_turn() -> None:
+    engine, inbox = LongSearch(), Inbox()
+    turns: list[int] = []
+
+    def pause() -> None:
+        turns.append(engine.left)
+        if len(turns) == 1:
+            inbox.put(PodsActivated(("default/p",)))
+
+    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: True, after_slice=pause)
+    async with looping(loop):
+        await until(lambda: "PodsActivated" in engine.steps)
+    assert engine.steps == ["attempt", *["WakingContinued"] * 3, "PodsActivated"]
+    assert turns[0] == 3

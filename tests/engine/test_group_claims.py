@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.cluster.devices.allocated import Holdings
 from scheduler.messages.claim_commands import ClaimCommand, DeallocateClaim, ReserveClaim, UnreserveClaim
+from scheduler.messages.stimuli import WakingContinued
 from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.testing.objects import build
@@ -176,3 +177,26 @@ def test_with_the_gate_a_pod_with_claims_whose_group_is_gone_is_not_tried() -> N
     claimants(cluster, 1, {"resourceClaimName": "shared"})
     cluster.schedule_all()
     assert 'podgroup.scheduling.k8s.io "g" not found' in cluster.reason_of("g0")[1]
+
+
+def test_a_member_whose_devices_are_searched_for_at_length_starts_with_pauses_on_the_way() -> None:
+    cluster = Gangs(GANGS)
+    cluster.nodes_like(1, cpu="8")
+    cluster.show(build(DeviceClass, device_documents.device_class("gpu", "true")))
+    gpus = [device_documents.gpu(f"gpu{number}") for number in range(6)]
+    cluster.show(build(ResourceSlice, device_documents.resource_slice("n0", *gpus)))
+    # The first alternative leaves one device too few, which takes all ways to give the others away to find out.
+    either = [{"name": f"a{count}", **device_documents.exactly("gpu", count=count)} for count in (2, 1)]
+    others = [{"name": f"r{number}", "exactly": device_documents.exactly("gpu")} for number in range(5)]
+    requests = [{"name": "either", "firstAvailable": either}, *others]
+    cluster.show(build(ResourceClaim, device_documents.claim("hard", requests=requests)))
+    cluster.group(min_count=1)
+    cluster.member("g0", cpu="1", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "hard"}]})
+    pauses = 0
+    for _ in range(100):
+        cluster.schedule()
+        while cluster.engine.is_waking:
+            cluster.feed(WakingContinued())
+            pauses += 1
+    assert pauses >= 2
+    assert cluster.node_of("g0") == "n0"

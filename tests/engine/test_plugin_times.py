@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from scheduler.engine.attempt import Attempt
+from scheduler.engine.internal import CancelBinding
 from scheduler.framework.plugin import Wait
 from scheduler.framework.plugin_times import PluginTimes
 from scheduler.messages.status import SKIP, failure, unschedulable
@@ -154,7 +155,7 @@ def test_a_plugin_that_only_prescores_had_a_say_unless_it_skips() -> None:
         (lambda cluster: cluster.allow("a", "Waits"), ("Success", 2)),
         (lambda cluster: cluster.reject("a", "Waits"), ("Unschedulable", 2)),
         (lambda cluster: cluster.advance(60), ("Unschedulable", 10)),
-        (lambda cluster: cluster.engine.bindings.cancel("pod-a", cluster.now), ("Error", 2)),
+        (lambda cluster: cluster.engine.bindings.cancel(CancelBinding("pod-a"), cluster.now), ("Error", 2)),
     ],
 )
 def test_a_wait_in_permit_is_recorded_with_its_end(end: Callable[[Cluster], object], recorded: tuple[str, int]) -> None:

@@ -70,6 +70,8 @@ class KeptAnswers:
 
     def __init__(self) -> None:
         self._by_shape: OrderedDict[Hashable, NodeAnswers] = OrderedDict()
+        self.ahead: object = None
+        """What the node that a pod is about to get has for it: the plugin's own, from one question to the next."""
 
     def of(self, shape: Hashable) -> NodeAnswers:
         found = self._by_shape.get(shape)

@@ -23,6 +23,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
+from scheduler.objects.node import Node
 from scheduler.objects.resource_claims import Allocation, ResourceClaim
 
 
@@ -278,6 +279,13 @@ class Devices:
         versions, holdings = self.row_versions(), (self.stored, self.in_flight)
         return self._looks.of_rows(rows, versions, self.common_version, PoolLooks(self._pools_and_name, holdings))
 
+    def signatures_in_parts(self, rows: npt.NDArray[np.int64], size: int) -> Iterator[npt.NDArray[np.int64]]:
+        """The same, of ``size`` rows after the other. Nothing may change in between."""
+        versions, holdings = self.row_versions(), (self.stored, self.in_flight)
+        looks = PoolLooks(self._pools_and_name, holdings)
+        for begin in range(0, len(rows), size):
+            yield self._looks.of_rows(rows[begin : begin + size], versions, self.common_version, looks)
+
     def _pools_and_name(self, row: int) -> tuple[tuple[Pool, ...], str]:
         return self.pools(row), self._table.names[row]
 
@@ -308,6 +316,9 @@ class Devices:
 
     def name_of(self, row: int) -> str:
         return self._table.names[row]
+
+    def node_of(self, row: int) -> Node | None:
+        return self._table.nodes[row]
 
     def row_of(self, name: str) -> int | None:
         return self._table.existing_row(name)

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
+from scheduler.engine.driving import run_in_steps
 from scheduler.engine.engine import Engine
 from scheduler.engine.gate_facts import gates_of
 from scheduler.engine.group_attempt import GroupResult
@@ -16,7 +17,7 @@ from scheduler.engine.group_cycle import Trial as Searched
 from scheduler.engine.group_members import by_urgency
 from scheduler.engine.group_search import searched
 from scheduler.engine.outcome import NotPlaced
-from scheduler.engine.questions.trial import Trial, run_in_steps
+from scheduler.engine.questions.trial import Trial
 from scheduler.framework.post_filter import Remove
 from scheduler.messages.now import Now
 from scheduler.queue.metrics import QueueMetrics

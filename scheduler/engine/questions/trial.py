@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from random import Random
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,8 @@ from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext, Depth
+from scheduler.engine.driving import run_in_steps
 from scheduler.engine.engine import Engine
-from scheduler.engine.extender_round import Answers, Calls
 from scheduler.engine.group_cycle import ForkAssumptions
 from scheduler.engine.machine import ReadsPods
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
@@ -30,6 +30,7 @@ from scheduler.framework.classes.first_refusals import FITS
 from scheduler.framework.post_filter import Kept, NominationMode, PutOff, Remove, WaitForVictims
 from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.framework.profile import Profile
+from scheduler.framework.steps import run_to_end
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal
 from scheduler.preemption.evaluation import PreemptionEvidence
@@ -93,31 +94,6 @@ class Filtered:
             return np.zeros(self._size, np.bool_)
         numbers = [number for number, one in enumerate(self._refusals) if number > FITS and one.plugin == plugin]
         return np.isin(self._codes, numbers)
-
-
-Result = TypeVar("Result")
-
-
-def run_in_steps(cycle: Generator[Calls, Answers, Result]) -> Generator[None, None, Result]:
-    """Drive a cycle, of a pod or of a group, that pauses and has no answer to wait for; yields at each pause."""
-    while True:
-        try:
-            calls = next(cycle)
-        except StopIteration as done:
-            outcome: Result = done.value
-            return outcome
-        assert not calls, "a cycle without extenders asked one"
-        yield
-
-
-def run_to_end(steps: Generator[None, None, Result]) -> Result:
-    """The result of all steps at once."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            result: Result = done.value
-            return result
 
 
 class Trial:

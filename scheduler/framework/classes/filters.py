@@ -225,8 +225,9 @@ class ClassFilters:
                 self._position = -1
                 raise PluginError(slot.name, "Filter", error) from error
         if combines_all:
+            before = self.first.codes
             self.first.combine(self._columns(), self.only, run.view)
-            self.columns_made += 1
+            self.columns_made += len(before) != len(self.first.codes)
         elif touched:
             self.first.combine_rows(touched, self._columns(), self.only, run.view)
 
@@ -259,8 +260,8 @@ class ClassFilters:
             slot.codes = None
             has_changed = had_refusals
         elif is_full or not holds:
-            slot.codes = self._codes_of(slot, state, run, run.view.rows)
-            self.columns_made += 1
+            before, slot.codes = slot.codes, self._codes_of(slot, state, run, run.view.rows)
+            self.columns_made += _size_of(before) != _size_of(slot.codes)
             has_changed = had_refusals or slot.codes is not None
         elif changes.many is not None:
             has_changed = bool(changes.flags & slot.flags) and self._many_rows(slot, state, run, changes.many)
@@ -272,7 +273,10 @@ class ClassFilters:
 
     def _codes_of(self, slot: FilterSlot, state: State, run: ClassRun, rows: Rows) -> npt.NDArray[np.int16] | None:
         """The plugin's answers as codes of the class, one per row of ``rows``; None if all fit."""
-        verdicts = run.timed(slot.plugin.filter, slot.name, "Filter")(state, run.pod, run.view, rows)
+        if slot.name in run.answers and isinstance(rows, slice):
+            verdicts = run.answers[slot.name]
+        else:
+            verdicts = run.timed(slot.plugin.filter, slot.name, "Filter")(state, run.pod, run.view, rows)
         if verdicts is None or not verdicts.codes.any():
             return None
         ids = np.zeros(len(verdicts.refusals) + 1, np.int16)
@@ -315,3 +319,7 @@ class ClassFilters:
     def _new_column(self, run: ClassRun) -> npt.NDArray[np.int16]:
         self.columns_made += 1
         return np.zeros(run.view.table.size, np.int16)
+
+
+def _size_of(column: npt.NDArray[np.int16] | None) -> int:
+    return 0 if column is None else len(column)

@@ -9,10 +9,16 @@ from msgspec import Struct
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_journal import RowJournal
 from scheduler.cluster.view import View
+from scheduler.framework.plugin import Verdicts
 from scheduler.framework.plugin_times import Call, PluginTimes, timed
 
 Fragments = Mapping[str, Hashable]
 """Plugin name → fragment, for the plugins that declare what they read."""
+
+Answers = Mapping[str, Verdicts | None]
+"""Plugin → its filter's answer."""
+
+NO_ANSWERS: Answers = {}
 
 PluginPoint = tuple[str, str]
 """A plugin's name and the extension point at which it is called."""
@@ -27,6 +33,8 @@ class ClassRun(Struct):
     journal: RowJournal
     """The rows that changed in ``view``, by position."""
     times: PluginTimes | None = None
+    answers: Answers = NO_ANSWERS
+    """What plugins have said to all rows already, as they are in ``view``."""
 
     def timed(self, call: Call, plugin: str, point: str) -> Call:
         """The call itself or, in a timed run, one that takes the same arguments and is timed."""

@@ -9,6 +9,7 @@ from scheduler.cluster.devices.descriptions import Described
 from scheduler.cluster.devices.pools import Pool, PoolState, ReachableDevice
 from scheduler.cluster.devices.slices import Amounts
 from scheduler.errors import SchedulerError
+from scheduler.framework.steps import Pace, Steps
 from scheduler.objects.node import Taint
 from scheduler.objects.pod import Toleration
 from scheduler.objects.taints import repels, tolerated
@@ -55,15 +56,23 @@ Admitted = tuple[tuple[int, str], ...]
 """Places of devices, each with what went wrong with a selector on it, "" for a device that passes all of them."""
 
 
-def admitted(selectors: tuple[NamedExpression, ...], pool: Pool) -> Admitted:
+def admitted(selectors: tuple[NamedExpression, ...], pool: Pool, pace: Pace) -> Steps[Admitted]:
     """The pool's devices that no selector refuses. For selectors that take less than a step: all are evaluated, those
     of devices that the search does not come to included."""
-    if len(pool.parts) == 1:
-        return _admitted(selectors, pool.parts[0].descriptions)
     found: list[tuple[int, str]] = []
     before = 0
     for part in pool.parts:
-        found += [(before + place, fault) for place, fault in _admitted(selectors, part.descriptions)]
+        evaluated = _admitted.cache_info().misses
+        of_part = _admitted(selectors, part.descriptions)
+        if _admitted.cache_info().misses != evaluated:
+            devices = len(part.descriptions)
+            pace.left -= devices // LOOKS_A_STEP + devices * units_of(selectors) // UNITS_A_STEP
+        pace.left -= 1
+        if pace.left <= 0:
+            yield from pace.pause()
+        if len(pool.parts) == 1:
+            return of_part
+        found += [(before + place, fault) for place, fault in of_part]
         before += len(part.devices)
     return tuple(found)
 
@@ -77,13 +86,31 @@ def _admitted(selectors: tuple[NamedExpression, ...], descriptions: tuple[Descri
 UNITS_A_STEP = 1000
 """Units of 0.05 µs that a step of a search stands for."""
 
+LOOKS_A_STEP = 16
+"""Devices that are looked at and not taken for the time of a step: 1 to 2 µs each."""
+
+STEPS_A_SELECTOR = 4
+"""What the first sight of a selector counts in a slice, and in no time limit: it is compiled, in some 0.2 ms."""
+
 
 @lru_cache(maxsize=4096)
-def steps_of(selectors: tuple[NamedExpression, ...]) -> int:
-    """Steps of a search that the selectors may take for one device, 0 for what takes less than one."""
+def units_of(selectors: tuple[NamedExpression, ...]) -> int:
+    """Units that the selectors may take for one device."""
     from scheduler.plugins.devices.selectors.selector import cost_of
 
-    return sum(cost_of(selector.expression) for selector in selectors) // UNITS_A_STEP
+    return sum(cost_of(selector.expression) for selector in selectors)
+
+
+def measured(selectors: tuple[NamedExpression, ...], pace: Pace) -> Steps[int]:
+    """Steps of a search that the selectors may take for one device, 0 for what takes less than one."""
+    for selector in selectors:
+        # Compiled here, so that a thousand of them are not one step.
+        compiled = units_of.cache_info().misses
+        units_of((selector,))
+        pace.left -= STEPS_A_SELECTOR * (units_of.cache_info().misses - compiled)
+        if pace.left <= 0:
+            yield from pace.pause()
+    return units_of(selectors) // UNITS_A_STEP
 
 
 @lru_cache(maxsize=16_384)
@@ -98,7 +125,8 @@ def all_of(
     pools: tuple[Pool, ...],
     selected: Callable[[Need, Described], bool],
     room: Callable[[Need, ReachableDevice], Amounts | None],
-) -> list[tuple[Pool, ReachableDevice]]:
+    pace: Pace,
+) -> Steps[list[tuple[Pool, ReachableDevice]]]:
     """The devices of an "all devices" request: those in use whole are included, those whose shares leave too little
     are not. ``selected``: ``is_selected``, counted. ``room``: what the request would consume of a device, None where
     there is too little. Raises SearchError."""
@@ -110,7 +138,11 @@ def all_of(
             raise SearchError(f"{where}: asks for all devices, but resource pool {name} is currently being updated")
         if pool.state is PoolState.INVALID:
             raise SearchError(f"{where}: asks for all devices, but resource pool {name} is currently invalid")
-        for one in pool.devices:
+        for number, one in enumerate(pool.devices):
+            if not number % LOOKS_A_STEP:
+                pace.left -= 1 + LOOKS_A_STEP * units_of(need.selectors) // UNITS_A_STEP
+                if pace.left <= 0:
+                    yield from pace.pause()
             if selected(need, one.device.described) and room(need, one) is not None:
                 found.append((pool, one))
     return found

@@ -35,7 +35,6 @@ from scheduler.config.field_faults import invalid
 from scheduler.framework.events import ClusterEvent, EventRegistration, Resource
 from scheduler.framework.plugin import (
     EnqueueContext,
-    FilterPlugin,
     Finding,
     NormalizePlugin,
     PreBindPlugin,
@@ -50,6 +49,8 @@ from scheduler.framework.plugin import (
     Verdicts,
 )
 from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext, PostFilterPlugin
+from scheduler.framework.steps import Pace, Steps, run_to_end
+from scheduler.framework.stepwise import StepwisePlugin
 from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
@@ -61,7 +62,7 @@ from scheduler.plugins.devices.extended import may_be_mapped
 from scheduler.plugins.devices.giving_up import give_up
 from scheduler.plugins.devices.hints import EVENTS
 from scheduler.plugins.devices.outcomes import outcomes
-from scheduler.plugins.devices.reservation import NothingFound, set_aside
+from scheduler.plugins.devices.reservation import NothingFound, look_ahead, set_aside
 from scheduler.plugins.devices.situation import AllocatedClaim, Situation, is_ranked, situation_of
 from scheduler.plugins.devices.writes import pre_flight, progress, release_writes
 from scheduler.plugins.normalization import default_normalize
@@ -84,7 +85,7 @@ class DynamicResourcesArgs(msgspec.Struct, frozen=True, rename="camel"):
 class DynamicResources(
     PreEnqueuePlugin,
     PreFilterPlugin,
-    FilterPlugin,
+    StepwisePlugin,
     PostFilterPlugin,
     PreScorePlugin,
     NormalizePlugin,
@@ -136,24 +137,26 @@ class DynamicResources(
         situation = situation_of(pod, view)
         return SKIP if situation is None else situation
 
-    def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
+    def filter_in_steps(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Steps[Verdicts | None]:
         assert isinstance(state, Situation)
-        listed = np.arange(view.table.size)[rows]
-        codes = np.zeros(len(listed), np.int16)
+        codes: npt.NDArray[np.int16] | None = None
         refusals: list[Refusal] = []
         if state.searches:
-            numbers, found = outcomes(state, pod, view, listed, self._max_steps)
-            by_number = np.zeros(len(found), np.int16)
+            numbers, found = yield from outcomes(state, pod, view, rows, self._max_steps, Pace())
+            by_number = [0] * len(found)
             for number, outcome in enumerate(found):
                 if outcome.refusal is not None:
                     refusals.append(self._worded(state, outcome.refusal))
                     by_number[number] = len(refusals)
-            codes = by_number[numbers]
+            if refusals:
+                codes = np.array(by_number, np.int16)[numbers]
         unavailable = self._unavailable(state, view, rows)
         if unavailable is not None:
             refusals.append(NOT_AVAILABLE_ON_NODE)
+            if codes is None:
+                codes = np.zeros(len(unavailable), np.int16)
             codes[unavailable & (codes == 0)] = len(refusals)
-        return Verdicts(codes, tuple(refusals)) if codes.any() else None
+        return Verdicts(codes, tuple(refusals)) if codes is not None and codes.any() else None
 
     def _worded(self, state: Situation, refusal: Refusal) -> Refusal:
         if refusal.code.is_rejection:
@@ -215,10 +218,9 @@ class DynamicResources(
         return situation if isinstance(situation, Situation) and situation.searches else SKIP
 
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
-        listed = np.arange(view.table.size)[rows]
         if not isinstance(state, Situation):
-            return np.zeros(len(listed), np.int64)
-        numbers, found = outcomes(state, pod, view, listed, self._max_steps)
+            return np.zeros(len(view.table.exists[rows]), np.int64)
+        numbers, found = run_to_end(outcomes(state, pod, view, rows, self._max_steps, Pace()))
         constant = state.allocated_points
         points = [outcome.points + constant if outcome.is_recorded else 0 for outcome in found]
         scores: Scores = np.array(points, np.int64)[numbers]
@@ -228,6 +230,9 @@ class DynamicResources(
         return default_normalize(scores)
 
     # --- reserve and bind ---------------------------------------------------------------------------------------------
+
+    def look_ahead(self, state: State, pod: PodInfo, view: View, node: str) -> Steps[None]:
+        return look_ahead(state, pod, view, node, self._max_steps) if isinstance(state, Situation) else _nothing()
 
     def reserve(self, state: State | None, pod: PodInfo, view: View, node: str) -> tuple[Effect, ...] | Refusal:
         if not isinstance(state, Situation):
@@ -267,3 +272,7 @@ class DynamicResources(
 
     def events(self) -> tuple[EventRegistration, ...]:
         return EVENTS
+
+
+def _nothing() -> Steps[None]:
+    yield from ()

@@ -14,12 +14,13 @@ from scheduler.cluster.devices.pools import Pool, PoolState, ReachableDevice
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import Finding
+from scheduler.framework.steps import Pace, run_to_end
 from scheduler.messages.status import Refusal
 from scheduler.objects.kinds import Kind
 from scheduler.plugins.devices.candidates import SearchError, first_false, tolerates_all
 from scheduler.plugins.devices.capacity import consumption
 from scheduler.plugins.devices.claims import claims_of
-from scheduler.plugins.devices.outcomes import Held, asked_for, find, outcome_of, resources_by_devices
+from scheduler.plugins.devices.one_node import Held, asked_for, find, outcome_of, resources_by_devices
 from scheduler.plugins.devices.requests import ClaimNeeds, NamedExpression, Need
 from scheduler.plugins.devices.search import Fault, allocate
 from scheduler.plugins.devices.selectors.rewriting import conjuncts
@@ -74,7 +75,7 @@ def _why_not(situation: Situation, pod: PodInfo, view: View, row: int, max_steps
     if isinstance(by_devices, Refusal):
         yield by_devices.message
         return
-    outcome = outcome_of(find(asked_for(situation, pod, view, by_devices), view, row, max_steps))
+    outcome = outcome_of(run_to_end(find(asked_for(situation, pod, view, by_devices), view, row, max_steps, Pace())))
     if outcome.refusal is None:
         return
     if not outcome.refusal.code.is_rejection:
@@ -188,7 +189,7 @@ def _together(claims: tuple[ClaimNeeds, ...], pools: tuple[Pool, ...], held: Hel
     try:
         without = tuple([claim._replace(constraints=()) for claim in claims])
         if any(claim.constraints for claim in claims) and not isinstance(
-            allocate(without, pools, held, max_steps), Fault
+            run_to_end(allocate(without, pools, held, max_steps, Pace())), Fault
         ):
             names = [
                 f"matchAttribute {one.match_attribute}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from uuid import UUID, uuid5
 
 from msgspec import Struct
@@ -12,13 +12,17 @@ from scheduler.cluster.devices.special_claims import special_claim_uid
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.errors import SchedulerError
+from scheduler.framework.steps import Pace, Steps, run_to_end
 from scheduler.messages.status import Refusal
+from scheduler.objects.kinds import Kind
 from scheduler.objects.resource_claims import Allocation, ClaimConsumer, ResourceClaim
 from scheduler.plugins.devices.extended import ExtendedRequests
-from scheduler.plugins.devices.outcomes import Found, asked_for, find, resources_by_devices
+from scheduler.plugins.devices.one_node import Found, asked_for, find, resources_by_devices
 from scheduler.plugins.devices.results import allocation_of
-from scheduler.plugins.devices.search import Chosen
+from scheduler.plugins.devices.search import Chosen, Fault
 from scheduler.plugins.devices.situation import Situation
+
+_AnyFound = Found | Fault | str
 
 _SHARES = UUID("7be1f3f5-51f1-4b1b-9d55-3e4e31b0ac4f")
 """Under which shares of devices are numbered."""
@@ -53,6 +57,38 @@ class Decision(Struct, frozen=True):
         return (*[allocation for _, allocation in self.allocated], *known, *special)
 
 
+def look_ahead(situation: Situation, pod: PodInfo, view: View, node: str, max_steps: int) -> Steps[None]:
+    """Search the node that the pod is about to get, so that ``set_aside`` has the answer."""
+    if not situation.searches:
+        return
+    row = view.devices.row_of(node)
+    by_devices = resources_by_devices(situation, view.table, row) if row is not None else None
+    if row is None or by_devices is None or isinstance(by_devices, Refusal):
+        return
+    found = yield from find(asked_for(situation, pod, view, by_devices), view, row, max_steps, Pace())
+    view.devices.answers.ahead = _Ahead(_basis(situation, view, row, max_steps), found)
+
+
+class _Ahead(Struct, frozen=True):
+    """What a search has found, and all that it depends on."""
+
+    basis: Hashable
+    found: _AnyFound
+
+
+def _basis(situation: Situation, view: View, row: int, max_steps: int) -> Hashable:
+    devices = view.devices
+    versions = devices.common_version, int(devices.row_versions()[row]), view.version(Kind.DEVICE_CLASS)
+    return situation.shape, max_steps, row, versions
+
+
+def _found(situation: Situation, pod: PodInfo, view: View, row: int, way: tuple[str, ...], max_steps: int) -> _AnyFound:
+    ahead, view.devices.answers.ahead = view.devices.answers.ahead, None
+    if isinstance(ahead, _Ahead) and ahead.basis == _basis(situation, view, row, max_steps):
+        return ahead.found
+    return run_to_end(find(asked_for(situation, pod, view, way), view, row, max_steps, Pace()))
+
+
 def decide(situation: Situation, pod: PodInfo, view: View, node: str, max_steps: int) -> Decision:
     """Raises NothingFound."""
     reserved = tuple([entry.claim for entry in situation.allocated if entry.unwritten is None])
@@ -71,7 +107,7 @@ def decide(situation: Situation, pod: PodInfo, view: View, node: str, max_steps:
         raise NothingFound
     if by_devices is None:
         return Decision(shared, reserved, None, situation.consumers)
-    found = find(asked_for(situation, pod, view, by_devices), view, row, max_steps)
+    found = _found(situation, pod, view, row, by_devices, max_steps)
     if not isinstance(found, Found):
         raise NothingFound
     allocations = [

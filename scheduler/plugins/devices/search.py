@@ -7,20 +7,23 @@ chosen earlier. Which devices are taken follows from the order of pools, slices 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Container, Mapping
+from collections.abc import Container, Generator, Mapping
 from enum import Enum
+from itertools import islice
 from typing import NamedTuple
 
 from scheduler.cluster.devices.descriptions import Described
 from scheduler.cluster.devices.pools import Pool, PoolState, ReachableDevice
 from scheduler.cluster.devices.slices import Amounts, DeviceId, PoolKey
+from scheduler.framework.steps import Pace, Steps
 from scheduler.plugins.devices.candidates import (
+    LOOKS_A_STEP,
     Admitted,
     SearchError,
     admitted,
     all_of,
     is_selected,
-    steps_of,
+    measured,
     tolerates_all,
 )
 from scheduler.plugins.devices.capacity import consumption, leaves_room
@@ -60,13 +63,13 @@ class OutOfSteps(Exception):
 
 
 def allocate(
-    claims: tuple[ClaimNeeds, ...], pools: tuple[Pool, ...], holders: Holders, max_steps: int
-) -> tuple[tuple[Chosen, ...], ...] | Fault:
+    claims: tuple[ClaimNeeds, ...], pools: tuple[Pool, ...], holders: Holders, max_steps: int, pace: Pace
+) -> Steps[tuple[tuple[Chosen, ...], ...] | Fault]:
     """By claim the devices that it gets. Raises SearchError. ``max_steps``: 0 for no limit."""
-    if falls_short(claims, pools, holders):
+    if (yield from falls_short(claims, pools, holders, pace)):
         return no_solution(pools)
     try:
-        found = _Search(claims, pools, holders, max_steps).run()
+        found = yield from _Search(claims, pools, holders, max_steps, pace).run()
     except OutOfSteps:
         return Fault.OUT_OF_TIME
     return no_solution(pools) if found is None else found
@@ -77,8 +80,9 @@ def no_solution(pools: tuple[Pool, ...]) -> Fault:
     return Fault.INVALID_POOLS if any(pool.state is PoolState.INVALID for pool in pools) else Fault.NONE_FITS
 
 
-LOOKS_A_STEP = 16
-"""Devices that are looked at and not taken for the time of a step: 1 to 2 µs each."""
+_Call = Generator["_Call | None", _Found, _Found]
+"""A function of the search. It yields what it calls, and None where the search may pause; it is sent what the call has
+found. So a pause costs the same however deep the search is, and the depth is not limited."""
 
 _Place = tuple[int, int]
 """Pool and device where the next candidate is."""
@@ -86,13 +90,14 @@ _Place = tuple[int, int]
 
 class _Search:
     def __init__(
-        self, claims: tuple[ClaimNeeds, ...], pools: tuple[Pool, ...], holders: Holders, max_steps: int
+        self, claims: tuple[ClaimNeeds, ...], pools: tuple[Pool, ...], holders: Holders, max_steps: int, pace: Pace
     ) -> None:
         self._claims = claims
         self._pools = pools
         self._usable = [pool if pool.state is PoolState.COMPLETE else None for pool in pools]
         self._holders = holders
         self._steps_left = max_steps or -1
+        self._pace = pace
         self._looks_left = LOOKS_A_STEP
         self._all_devices: dict[tuple[int, str], list[tuple[Pool, ReachableDevice]]] = {}
         self._constraints = [Constraints(claim) for claim in claims]
@@ -108,25 +113,43 @@ class _Search:
         self._evaluated: set[tuple[tuple[NamedExpression, ...], int]] = set()
         """Of those: with the device description (its identity) that they have been charged for."""
 
-    def run(self) -> tuple[tuple[Chosen, ...], ...] | None:
+    def run(self) -> Steps[tuple[tuple[Chosen, ...], ...] | None]:
         for number, claim in enumerate(self._claims):
-            self._measure(number, claim)
-        if self._from_claim(0) is not _Found.YES:
+            yield from self._measure(number, claim)
+        if (yield from self._called(self._from_claim(0))) is not _Found.YES:
             return None
         return tuple([tuple(chosen) for chosen in self._chosen])
 
-    def _measure(self, number: int, claim: ClaimNeeds) -> None:
+    def _called(self, first: _Call) -> Steps[_Found | None]:
+        """Run a function of the search and all that it calls."""
+        calls, pace = [first], self._pace
+        found: _Found | None = None
+        while calls:
+            try:
+                call = next(calls[-1]) if found is None else calls[-1].send(found)
+            except StopIteration as done:
+                calls.pop()
+                found = done.value
+                continue
+            found = None
+            if call is not None:
+                calls.append(call)
+            if pace.left <= 0:
+                yield from pace.pause()
+        return found
+
+    def _measure(self, number: int, claim: ClaimNeeds) -> Steps[None]:
         """Find the devices of "all devices" requests, and refuse claims that are too large in any case."""
         least = 0
         for request in claim.requests:
             counts = []
             for need in request.alternatives:
-                steps = steps_of(need.selectors)
+                steps = yield from measured(need.selectors, self._pace)
                 if steps:
                     self._steps_of[need.selectors] = steps
                 if need.takes_all:
-                    devices = self._all_devices[number, need.name] = all_of(
-                        claim, need, self._pools, self._is_selected, self._room
+                    devices = self._all_devices[number, need.name] = yield from all_of(
+                        claim, need, self._pools, self._is_selected, self._room, self._pace
                     )
                     counts.append(len(devices))
                 else:
@@ -139,25 +162,26 @@ class _Search:
 
     # --- going through ------------------------------------------------------------------------------------------------
 
-    def _from_claim(self, number: int) -> _Found:
+    def _from_claim(self, number: int) -> _Call:
         if number >= len(self._claims):
             return _Found.YES
-        return _Found.YES if self._from_request(number, 0) is _Found.YES else _Found.NO
+        found = yield self._from_request(number, 0)
+        return _Found.YES if found is _Found.YES else _Found.NO
 
-    def _from_request(self, claim: int, number: int) -> _Found:
+    def _from_request(self, claim: int, number: int) -> _Call:
         requests = self._claims[claim].requests
         if number >= len(requests):
-            return self._from_claim(claim + 1)
+            return (yield self._from_claim(claim + 1))
         request: Request = requests[number]
         is_always_too_many = True
         for need in request.alternatives:
-            found = self._from_device(claim, number, need, 0, (0, 0))
+            found = yield self._from_device(claim, number, need, 0, (0, 0))
             if found is _Found.YES:
                 return found
             is_always_too_many = is_always_too_many and found is _Found.TOO_MANY
         return _Found.TOO_MANY if is_always_too_many else _Found.NO
 
-    def _from_device(self, claim: int, request: int, need: Need, number: int, place: _Place) -> _Found:
+    def _from_device(self, claim: int, request: int, need: Need, number: int, place: _Place) -> _Call:
         """Find device ``number`` of a request and everything behind it."""
         self._step()
         all_devices = self._all_devices[claim, need.name] if need.takes_all else None
@@ -165,27 +189,29 @@ class _Search:
         if all_devices is not None and not wanted:
             return _Found.NO
         if number >= wanted:
-            return self._from_request(claim, request + 1)
-        if len(self._chosen[claim]) + wanted - number > MAX_RESULTS:
+            behind = self._from_request(claim, request + 1)
+        elif len(self._chosen[claim]) + wanted - number > MAX_RESULTS:
             return _Found.TOO_MANY
-        if all_devices is not None:
-            return self._next_of_all(claim, request, need, number, all_devices)
-        return self._next_of_count(claim, request, need, number, place)
+        elif all_devices is not None:
+            behind = self._next_of_all(claim, request, need, number, all_devices)
+        else:
+            behind = self._next_of_count(claim, request, need, number, place)
+        return (yield behind)
 
     def _next_of_all(
         self, claim: int, request: int, need: Need, number: int, devices: list[tuple[Pool, ReachableDevice]]
-    ) -> _Found:
+    ) -> _Call:
         pool, one = devices[number]
         if self._is_in_use(claim, need, pool, one.device.id):
             return _Found.NO
         if not self._take(claim, need, pool, one, self._room(need, one), must_be=True):
             return _Found.NO
-        found = self._from_device(claim, request, need, number + 1, (0, 0))
+        found = yield self._from_device(claim, request, need, number + 1, (0, 0))
         if found is not _Found.YES:
             self._give_back(claim, need, pool, one)
         return found
 
-    def _next_of_count(self, claim: int, request: int, need: Need, number: int, place: _Place) -> _Found:
+    def _next_of_count(self, claim: int, request: int, need: Need, number: int, place: _Place) -> _Call:
         first_pool, first_device = place
         for pool_number in range(first_pool, len(self._usable)):
             pool = self._usable[pool_number]
@@ -193,14 +219,16 @@ class _Search:
                 continue
             devices = pool.devices
             taken = () if need.is_admin else self._holders.of_pool(pool.key).taken
-            candidates = self._candidates(need, pool_number, pool)
+            candidates = yield from self._candidates(need, pool_number, pool)
             first = bisect_left(candidates, (first_device, "")) if pool_number == first_pool else 0
-            for device_number, fault in candidates[first:]:
+            for device_number, fault in islice(candidates, first, None):
                 one = devices[device_number]
                 self._looks_left -= 1
                 if not self._looks_left:
                     self._looks_left = LOOKS_A_STEP
                     self._step()
+                    if self._pace.left <= 0:
+                        yield None
                 if one.device.id[2] in taken or self._is_used_here(claim, need, one.device.id):
                     continue
                 if fault:
@@ -210,7 +238,7 @@ class _Search:
                 consumed = self._room(need, one)
                 if consumed is None or not self._take(claim, need, pool, one, consumed, must_be=False):
                     continue
-                found = self._from_device(claim, request, need, number + 1, (pool_number, device_number + 1))
+                found = yield self._from_device(claim, request, need, number + 1, (pool_number, device_number + 1))
                 if found is _Found.YES:
                     return found
                 self._give_back(claim, need, pool, one)
@@ -219,21 +247,20 @@ class _Search:
                 self._step()
         return _Found.NO
 
-    def _candidates(self, need: Need, pool_number: int, pool: Pool) -> Admitted:
+    def _candidates(self, need: Need, pool_number: int, pool: Pool) -> Steps[Admitted]:
         """Devices by their places. Those that an expensive selector has to be asked about are all of them."""
         key = need.selectors, pool_number
         found = self._admitted.get(key)
         if found is None:
-            is_expensive = need.selectors in self._steps_of
-            found = (
-                tuple([(place, "") for place in range(len(pool.devices))])
-                if is_expensive
-                else admitted(need.selectors, pool)
-            )
+            if need.selectors in self._steps_of:
+                found = tuple([(place, "") for place in range(len(pool.devices))])
+            else:
+                found = yield from admitted(need.selectors, pool, self._pace)
             self._admitted[key] = found
         return found
 
     def _step(self, steps: int = 1) -> None:
+        self._pace.left -= steps
         if self._steps_left < 0:
             return
         self._steps_left -= steps

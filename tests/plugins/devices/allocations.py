@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.framework.steps import Pace, run_to_end
 from scheduler.objects.kinds import Kind, decode, decode_as
 from scheduler.objects.node import Node
 from scheduler.objects.quantity import parse
-from scheduler.plugins.devices.outcomes import Asked, Found, asked_for, find
+from scheduler.plugins.devices.one_node import Asked, Found, asked_for, find
 from scheduler.plugins.devices.results import allocation_of
 from scheduler.plugins.devices.search import Fault
 from scheduler.plugins.devices.situation import Situation, situation_of
@@ -24,7 +25,7 @@ def searched(case: Document, max_steps: int = 0) -> tuple[ClusterCache, Found | 
     """The cluster, and what the production's own way from PreFilter to the search finds on the only node. An error is a
     text. ``max_steps`` 0: no limit."""
     cache, situation, asked = asked_of(case)
-    found = find(asked, cache.view, 0, max_steps)
+    found = run_to_end(find(asked, cache.view, 0, max_steps, Pace()))
     return cache, situation.named(found) if isinstance(found, str) else found
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from scheduler.cluster.devices.descriptions import attribute_of
-from scheduler.plugins.devices.outcomes import Found
+from scheduler.plugins.devices.one_node import Found
 from scheduler.plugins.devices.results import allocation_of
 from scheduler.plugins.devices.search import Fault
 from tests.device_documents import DRIVER, claim, device_class, exactly, gpu, resource_slice

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from scheduler.framework.steps import Pace, run_to_end
 from scheduler.plugins.devices.holders import NOTHING_HELD
-from scheduler.plugins.devices.outcomes import Asked
+from scheduler.plugins.devices.one_node import Asked
 from scheduler.plugins.devices.search import Fault, no_solution
 from scheduler.plugins.devices.shortage import falls_short
 from tests.device_documents import resource_slice
@@ -15,7 +16,7 @@ def refused_at_once(one: Document) -> Fault | str | None:
     """What is said of the node without a search; None: it takes one."""
     cache, _, asked = asked_of(one)
     pools = cache.view.devices.pools(0)
-    if isinstance(asked, Asked) and falls_short(asked.claims, pools, NOTHING_HELD):
+    if isinstance(asked, Asked) and run_to_end(falls_short(asked.claims, pools, NOTHING_HELD, Pace())):
         return no_solution(pools)
     return None
 

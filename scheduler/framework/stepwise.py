@@ -1,0 +1,62 @@
+"""Plugins that search, and pause while they do: a pod that is hard to place is not one long step of the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
+from scheduler.framework.classes.run import Answers, ClassRun
+from scheduler.framework.plugin import FilterPlugin, Rows, State, Verdicts
+from scheduler.framework.steps import Steps, run_to_end
+from scheduler.messages.status import Skip
+
+
+class StepwisePlugin(FilterPlugin):
+    """A filter whose answer may take long. While it pauses nothing changes that it may read, but others may ask."""
+
+    def filter_in_steps(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Steps[Verdicts | None]:
+        """What ``filter`` returns."""
+        raise NotImplementedError
+
+    def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
+        return run_to_end(self.filter_in_steps(state, pod, view, rows))
+
+    def look_ahead(self, state: State, pod: PodInfo, view: View, node: str) -> Steps[None]:
+        """Work out what ``reserve`` will need on the node; it is asked next."""
+        raise NotImplementedError
+
+
+def answers_of(
+    plugins: Sequence[StepwisePlugin], states: Mapping[str, State | Skip], run: ClassRun, rows: Rows
+) -> Steps[Answers]:
+    """What the plugins say to these rows. One that raises has no answer: it will raise again where it is asked in its
+    turn."""
+    found: dict[str, Verdicts | None] = {}
+    for plugin in plugins:
+        state = states.get(plugin.name)
+        if state is None or isinstance(state, Skip):
+            continue
+        steps = plugin.filter_in_steps(state, run.pod, run.view, rows)
+        if run.times is not None:
+            steps = run.times.timing_steps(steps, plugin.name, "Filter")
+        try:
+            found[plugin.name] = yield from steps
+        except Exception:  # noqa: BLE001 - a plugin's, as said
+            continue
+    return found
+
+
+def look_ahead(
+    plugins: Sequence[StepwisePlugin], states: Mapping[str, State | Skip], pod: PodInfo, view: View, node: str
+) -> Steps[None]:
+    """The plugins that did not skip the pod search the node that it is about to get. One that raises has to say so
+    where it reserves."""
+    for plugin in plugins:
+        state = states.get(plugin.name)
+        if state is None or isinstance(state, Skip):
+            continue
+        try:
+            yield from plugin.look_ahead(state, pod, view, node)
+        except Exception:  # noqa: BLE001 - a plugin's, as said
+            continue

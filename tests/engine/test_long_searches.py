@@ -1,0 +1,97 @@
+"""A long search for devices is tried in slices, with the outcome of one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scheduler.engine.commands import Command
+from scheduler.engine.engine import Engine
+from scheduler.engine.recording.outcome import outcome_of
+from scheduler.messages.stimuli import ShutdownRequested, Stimulus, Tick, WakingContinued
+from scheduler.objects.devices import DeviceClass, ResourceSlice
+from scheduler.objects.resource_claims import ResourceClaim
+from scheduler.testing.objects import build
+from tests.device_documents import claim, device_class, exactly, gpu, resource_slice
+from tests.engine.driver import Cluster
+
+TEXT = 'running "DynamicResources" filter plugin'
+
+
+def cluster(wanted: int) -> Cluster:
+    """Three nodes of eight devices that look different on each, and a pod that asks for ``wanted`` devices one by one:
+    with nine there is no solution, and a long search."""
+    arguments = {"name": "DynamicResources", "args": {"filterTimeout": "100ms"}}
+    made = Cluster(profile={"pluginConfig": [arguments]})
+    made.nodes_like(3)
+    made.show(build(DeviceClass, device_class("gpus", "true")))
+    for node in ("n0", "n1", "n2"):
+        gpus = [gpu(f"gpu-{place}", attributes={"of": node}) for place in range(8)]
+        made.show(build(ResourceSlice, resource_slice(node, *gpus)))
+    requests: list[dict[str, Any]] = [{"name": f"r{place}", "exactly": exactly("gpus")} for place in range(wanted)]
+    made.show(build(ResourceClaim, claim("wanted", requests=requests)))
+    made.pod("hard", spec={"resourceClaims": [{"name": "gpus", "resourceClaimName": "wanted"}]})
+    return made
+
+
+def in_slices(cluster: Cluster, between: Callable[[Engine], object] = lambda _: None) -> tuple[list[Command], int]:
+    """The commands of one attempt, and how often it has paused."""
+    engine, now = cluster.engine, cluster.now
+    commands, pauses = list(engine.schedule_one(now) or ()), 0
+    while engine.is_waking:
+        between(engine)
+        cluster.time += 1.0
+        commands += engine.handle(WakingContinued(), cluster.now)
+        pauses += 1
+    cluster.time -= pauses
+    return commands, pauses
+
+
+def finished_by(cluster: Cluster, stimulus: Stimulus) -> list[Command]:
+    """The commands of an attempt of which an input that comes in its first pause is not kept waiting."""
+    commands = list(cluster.engine.schedule_one(cluster.now) or ())
+    assert cluster.engine.is_waking
+    return commands + cluster.engine.handle(stimulus, cluster.now)
+
+
+def test_an_attempt_in_slices_ends_as_in_one_step() -> None:
+    whole = finished_by(cluster(9), Tick())
+    commands, pauses = in_slices(cluster(9))
+    assert 3 <= pauses <= 10
+    assert outcome_of(commands) == outcome_of(whole)
+    assert any(TEXT in str(command) for command in commands)
+
+
+def test_nothing_is_said_of_the_pod_before_the_search_is_over() -> None:
+    hard = cluster(9)
+    assert hard.engine.schedule_one(hard.now) == []
+    assert hard.engine.is_paused
+    assert hard.engine.handle(WakingContinued(), hard.now) == []
+    hard.engine.check()
+
+
+def test_a_preview_in_a_pause_changes_nothing() -> None:
+    hard, asked = cluster(9), cluster(9)
+    pod = asked.pods["default/hard"]
+    whole, _ = in_slices(hard)
+    commands, pauses = in_slices(asked, lambda engine: engine.preview(pod, asked.now))
+    assert pauses >= 3
+    assert outcome_of(commands) == outcome_of(whole)
+
+
+def test_another_pods_preview_in_a_pause_does_not_lend_its_claims_to_the_search() -> None:
+    hard, asked = cluster(9), cluster(9)
+    asked.show(build(ResourceClaim, claim("easy", "gpus")))
+    asked.pod("easy", spec={"resourceClaims": [{"name": "gpus", "resourceClaimName": "easy"}]}, node="n0")
+    easy = asked.pods["default/easy"]
+    whole, _ = in_slices(hard)
+    commands, _ = in_slices(asked, lambda engine: engine.preview(easy, asked.now))
+    assert [type(command) for command in commands] == [type(command) for command in whole]
+    assert any(TEXT in str(command) for command in commands)
+
+
+def test_a_stop_finishes_the_search_first() -> None:
+    hard = cluster(9)
+    commands = finished_by(hard, ShutdownRequested())
+    assert any(TEXT in str(command) for command in commands)
+    hard.engine.check()
