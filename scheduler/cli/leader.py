@@ -18,7 +18,7 @@ import msgspec
 from scheduler.cli.connection import TIMEOUT_SECONDS, Access, Server, Unanswered, get_page, unverifying_context
 from scheduler.cli.port_forward import ForwardFailure, forwarded
 from scheduler.controller.lead.announcement import AUDIENCE, Announcement, read_announcement
-from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.client import ApiClient, Directly
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.errors import ApiError, InvalidObject
@@ -53,7 +53,7 @@ class LeaderWay:
         self._access = access
         settings = ConnectionSettings(kubeconfig=access.kubeconfig, context=access.context)
         source = CredentialSource(settings, environment)
-        self._client = ApiClient(source, timeout_seconds=TIMEOUT_SECONDS, reads_directly=True)
+        self._client = ApiClient(source, timeout_seconds=TIMEOUT_SECONDS, directly=Directly.ALL_BUT_WATCHES)
         self._known: tuple[Announcement, str] | None = None
         """The leader, and a token for it."""
         self._known_until = 0.0

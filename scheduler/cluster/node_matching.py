@@ -55,7 +55,7 @@ def matches_selector(table: NodeTable, selector: NodeSelector, rows: Rows) -> Ma
         few = accepted_rows(table, term)
         if few is not None:
             listed += few
-        elif _is_one_of_values(term):
+        elif is_one_of_values(term):
             values.setdefault(term.expressions[0].key, []).extend(term.expressions[0].values)
         else:
             mask |= matches_term(table, term, rows)
@@ -69,9 +69,14 @@ def matches_selector(table: NodeTable, selector: NodeSelector, rows: Rows) -> Ma
 
 
 def accepted_rows(table: NodeTable, term: NodeSelectorTerm) -> Sequence[int] | None:
-    """The rows that a term accepts, where it requires a label that few nodes have; None where all must be looked at."""
+    """The rows that a term accepts, where it names nodes or requires a label that few have; None where all must be
+    looked at."""
     if term.faults:
         return ()
+    for requirement in term.fields:
+        if requirement.key == NODE_NAME_FIELD and requirement.operator is Operator.IN:
+            named = [table.existing_row(name) for name in requirement.values]
+            return [row for row in named if row is not None and _accepts(term, table.nodes[row])]
     for requirement in term.expressions:
         if requirement.operator in _NEEDS_LABEL:
             rows = table.narrow_rows(requirement.key)
@@ -84,7 +89,7 @@ def _accepts(term: NodeSelectorTerm, node: Node | None) -> bool:
     return node is not None and term.matches(node.metadata.labels, node.metadata.name)
 
 
-def _is_one_of_values(term: NodeSelectorTerm) -> bool:
+def is_one_of_values(term: NodeSelectorTerm) -> bool:
     """Whether the term asks for nothing but a value of a label: many such are asked at once."""
     return len(term.expressions) == 1 and not term.fields and term.expressions[0].operator is Operator.IN
 
@@ -95,8 +100,14 @@ def matches_term(table: NodeTable, term: NodeSelectorTerm, rows: Rows) -> Mask:
     if term.faults:
         return np.zeros(length, np.bool_)
     mask = np.ones(length, np.bool_)
+    unwanted: dict[str, list[str]] = {}
     for requirement in term.expressions:
-        mask &= matches_requirement(table, requirement, rows)
+        if requirement.operator is Operator.NOT_IN:
+            unwanted.setdefault(requirement.key, []).extend(requirement.values)
+        else:
+            mask &= matches_requirement(table, requirement, rows)
+    for key, values in unwanted.items():
+        mask &= _with_values(table, key, values, False).take(table.label(key)[rows])
     for requirement in term.fields:
         mask &= _matches_field(table, requirement, rows)
     return mask
@@ -131,6 +142,17 @@ def _with_values(table: Labelled, key: str, wanted: Iterable[str], is_wanted: bo
         if value_id != ABSENT:
             accepts[value_id] = is_wanted
     return accepts
+
+
+def weights_of_values(table: Labelled, key: str, weighted: Iterable[tuple[str, int]]) -> npt.NDArray[np.int64]:
+    """By value id of a label: the sum of the weights given for the value."""
+    values = table.label_values(key)
+    sums = np.zeros(len(values), np.int64)
+    for value, weight in weighted:
+        value_id = values.find(value)
+        if value_id != ABSENT:
+            sums[value_id] += weight
+    return sums
 
 
 def _in_order(values: LabelColumn, requirement: Requirement) -> Mask:

@@ -41,10 +41,11 @@ __all__ = ["ALL_NAMESPACES", "Counts", "Namespaces", "PodCounts"]
 class _Group:
     """The pods of one namespace that have the same labels."""
 
-    __slots__ = ("counters", "labels", "namespace", "rows", "terminating")
+    __slots__ = ("counters", "key", "labels", "rows", "terminating")
 
-    def __init__(self, namespace: str, labels: Mapping[str, str]) -> None:
-        self.namespace = namespace
+    def __init__(self, key: _GroupKey, labels: Mapping[str, str]) -> None:
+        self.key = key
+        """The very object that it is filed under: a dictionary compares another one label by label."""
         self.labels = labels
         self.rows: dict[int, int] = {}
         """Pods on each row, terminating ones included."""
@@ -53,7 +54,7 @@ class _Group:
         """Ids of the counters that these labels match."""
 
     def copied(self) -> _Group:
-        other = _Group(self.namespace, self.labels)
+        other = _Group(self.key, self.labels)
         other.rows = dict(self.rows)
         other.terminating = dict(self.terminating)
         other.counters = self.counters
@@ -163,7 +164,7 @@ class PodCounts:
         if key in self._groups:
             group = self._groups.writable(key, _Group.copied)
         else:
-            group = self._groups[key] = self._new_group(info)
+            group = self._groups[key] = self._new_group(key, info)
             self._file(*key)
         group.rows[row] = group.rows.get(row, 0) + 1
         if info.is_terminating:
@@ -182,7 +183,7 @@ class PodCounts:
         self._change(group, row, -1, info.is_terminating)
         if not group.rows:
             del self._groups[key]
-            self._unfile(*key)
+            self._unfile(*group.key)
 
     def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
         """Another version of a pod on its row. Most changes are of the status and leave the versions alone."""
@@ -241,8 +242,8 @@ class PodCounts:
             if counter.live is not None and not terminating:
                 counter.live.add(row, sign)
 
-    def _new_group(self, info: PodInfo) -> _Group:
-        group = _Group(info.namespace, info.labels)
+    def _new_group(self, key: _GroupKey, info: PodInfo) -> _Group:
+        group = _Group(key, info.labels)
         counters = self._counters
         group.counters = tuple(
             [
@@ -307,9 +308,13 @@ class PodCounts:
             return list(self._groups)
         return [
             (namespace, labels)
-            for namespace in sorted(namespaces)
+            for namespace in self._inhabited(namespaces)
             for labels in self._candidates_in(namespace, selector)
         ]
+
+    def _inhabited(self, namespaces: frozenset[str]) -> list[str]:
+        """Those of the namespaces that have pods, in order."""
+        return sorted([namespace for namespace in namespaces if (namespace, *_ANY_LABEL) in self._labelled])
 
     def _candidates_in(self, namespace: str, selector: Selector) -> Iterable[_Labels]:
         """Those with the rarest label that the selector requires."""

@@ -1,7 +1,9 @@
 """Which of many interned selectors can match a given set of labels, without trying them all.
 
 Each selector is filed under one label that it requires: a pod without that label is never compared with it. Selectors
-that require no particular value (``Exists``, ``NotIn`` ...) are few and are always compared.
+that require no particular value (``Exists``, ``NotIn`` ...) are few and are always compared. The namespaces of a query
+are one *area*, under which it is filed as a whole: one pod may write two hundred namespaces into each of a thousand
+terms.
 """
 
 from __future__ import annotations
@@ -18,15 +20,19 @@ Namespaces = frozenset[str] | None
 ALL_NAMESPACES: Namespaces = None
 
 _Label = tuple[str, str] | None
-_Place = tuple[str | None, _Label]
+_Place = tuple[Namespaces, _Label]
 
 
 class SelectorIndex:
-    """Ids filed by namespace and required label; iteration is in the order of filing within a place."""
+    """Ids filed by namespaces and required label; iteration is in the order of filing within a place."""
 
-    __slots__ = ("_filed", "_places")
+    __slots__ = ("_areas", "_filed", "_places", "_used")
 
     def __init__(self) -> None:
+        self._areas: ForkableDict[str, dict[frozenset[str], None]] = ForkableDict()
+        """Namespace → the areas that it is in."""
+        self._used: ForkableDict[frozenset[str], int] = ForkableDict()
+        """How many ids are filed under an area."""
         self._places: ForkableDict[_Place, dict[int, None]] = ForkableDict()
         self._filed: ForkableDict[int, tuple[_Place, ...]] = ForkableDict()
         """Where each id is."""
@@ -42,10 +48,16 @@ class SelectorIndex:
             else:
                 self._places[place] = {entry: None}
         self._filed[entry] = places
+        if places and namespaces is not None:
+            self._use(namespaces)
 
     def drop(self, entry: int) -> None:
         """Raises KeyError if the id is not there."""
-        for place in self._filed.pop(entry):
+        places = self._filed.pop(entry)
+        area = places[0][0] if places else None
+        if area is not None:
+            self._disuse(area)
+        for place in places:
             entries = self._places.writable(place, dict)
             del entries[entry]
             if not entries:
@@ -56,7 +68,7 @@ class SelectorIndex:
         places = self._places
         if not places:
             return
-        for area in (namespace, None):
+        for area in (*self._areas.get(namespace, ()), None):
             rest = places.get((area, None))
             if rest:
                 yield from rest
@@ -67,6 +79,8 @@ class SelectorIndex:
 
     def fork(self) -> SelectorIndex:
         other = SelectorIndex()
+        other._areas = self._areas.fork()
+        other._used = self._used.fork()
         other._places = self._places.fork()
         other._filed = self._filed.fork()
         return other
@@ -75,14 +89,35 @@ class SelectorIndex:
         """Of the labels that the selector requires, those of the one key that fewest others are filed under."""
         if selector.selects_nothing:
             return ()
-        areas: tuple[str | None, ...] = (None,) if namespaces is None else tuple(sorted(namespaces))
         best: tuple[_Place, ...] | None = None
         least = 0
         for requirement in selector.requirements:
             if requirement.operator is Operator.IN:
                 # A pod has one value of the key, so it meets each id at most once.
-                places = tuple([(area, (requirement.key, value)) for area in areas for value in requirement.values])
+                places = tuple([(namespaces, (requirement.key, value)) for value in requirement.values])
                 crowd = sum(len(self._places.get(place, ())) + 1 for place in places)
                 if best is None or crowd < least:
                     best, least = places, crowd
-        return tuple([(area, None) for area in areas]) if best is None else best
+        return ((namespaces, None),) if best is None else best
+
+    def _use(self, area: frozenset[str]) -> None:
+        used = self._used.get(area, 0)
+        self._used[area] = used + 1
+        if not used:
+            for namespace in area:
+                if namespace in self._areas:
+                    self._areas.writable(namespace, dict)[area] = None
+                else:
+                    self._areas[namespace] = {area: None}
+
+    def _disuse(self, area: frozenset[str]) -> None:
+        left = self._used[area] - 1
+        if left:
+            self._used[area] = left
+            return
+        del self._used[area]
+        for namespace in area:
+            areas = self._areas.writable(namespace, dict)
+            del areas[area]
+            if not areas:
+                del self._areas[namespace]

@@ -17,6 +17,9 @@ from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import Condition
 
+Subject = PodReference | GroupReference
+"""What an event is about."""
+
 
 class BindPod(msgspec.Struct, frozen=True):
     """POST the Binding (with the UID). Answered with WriteFinished."""
@@ -95,14 +98,14 @@ class UpdateObject(msgspec.Struct, frozen=True):
 class WriteEvent(msgspec.Struct, frozen=True):
     """An events.k8s.io/v1 Event, best effort."""
 
-    regarding: PodReference | GroupReference
+    regarding: Subject
     type: str
     """``Normal`` or ``Warning``."""
     reason: str
     action: str
     note: str
     reporting_controller: str
-    related: PodReference | GroupReference | None = None
+    related: Subject | None = None
 
 
 class RunPlugin(msgspec.Struct, frozen=True):

@@ -147,11 +147,13 @@ def parse_preferred_terms(written: Iterable[PreferredSchedulingTerm]) -> tuple[P
     """
     terms: list[PreferredTerm] = []
     faults: list[str] = []
+    written = tuple(written)
+    parse = _parse_term if len(written) <= MAX_REMEMBERED_TERMS else _new_term
     for index, preferred in enumerate(written):
         preference = preferred.preference
         if preferred.weight == 0 or preference.is_empty:
             continue
-        term = _parse_term(_plain(preference.match_expressions), _plain(preference.match_fields), f"[{index}]")
+        term = parse(_plain(preference.match_expressions), _plain(preference.match_fields), f"[{index}]")
         faults += term.faults
         terms.append(PreferredTerm(preferred.weight, term))
     if faults:
@@ -195,13 +197,12 @@ def _is_long(terms: tuple[tuple[_Written, _Written], ...]) -> bool:
 @memo(2048, _is_long)
 def _parse_terms(written: tuple[tuple[_Written, _Written], ...]) -> NodeSelector:
     terms: list[NodeSelectorTerm] = []
-    names: frozenset[str] | None = frozenset()
+    named = [_named_nodes(fields) for _, fields in written]
+    names = [each for each in named if each is not None]
     for index, (expressions, fields) in enumerate(written):
-        named = _named_nodes(fields)
-        names = names | named if names is not None and named is not None else None
         if expressions or fields:
             terms.append(_new_term(expressions, fields, f"nodeSelectorTerms[{index}]"))
-    return NodeSelector(tuple(terms), names if written else None)
+    return NodeSelector(tuple(terms), frozenset().union(*names) if written and len(names) == len(named) else None)
 
 
 @memo(2048, lambda expressions, fields, _: _parts(expressions, fields) > MAX_PARTS)

@@ -20,10 +20,12 @@ from msgspec import Struct
 
 from scheduler.cluster.node_matching import (
     accepted_rows,
+    is_one_of_values,
     matches_required,
     matches_requirement,
     matches_selector,
     matches_term,
+    weights_of_values,
 )
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
@@ -168,12 +170,19 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
         table = view.table
         scores = np.zeros(len(table.exists[rows]), np.int64)
         of_few = np.zeros(table.size, np.int64)
+        of_values: dict[str, list[tuple[str, int]]] = {}
         for preferred in state.terms:
             few = accepted_rows(table, preferred.term)
-            if few is None:
+            if few is not None:
+                for row in few:
+                    of_few[row] += preferred.weight
+            elif is_one_of_values(preferred.term):
+                [part] = preferred.term.expressions
+                of_values.setdefault(part.key, []).extend([(value, preferred.weight) for value in part.values])
+            else:
                 scores += matches_term(table, preferred.term, rows) * np.int64(preferred.weight)
-            for row in few or ():
-                of_few[row] += preferred.weight
+        for key, weighted in of_values.items():
+            scores += weights_of_values(table, key, weighted).take(table.label(key)[rows])
         return scores + of_few[rows]
 
     def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:

@@ -26,8 +26,8 @@ HOST = "kubernetes.io/hostname"
 
 def hostile() -> dict[str, float]:
     """``step``: milliseconds of CPU of the longest single call of the engine (a stimulus, a pod's attempt) from the
-    object's arrival on. ``later``: microseconds of CPU of the attempt at a plain pod after it, median, and ``before``.
-    ``MiB``: what stays allocated once the pod is gone."""
+    object's arrival to its deletion. ``later``: microseconds of CPU of the attempt at a plain pod after it, median, and
+    ``before``. ``MiB``: what stays allocated once the pod is gone."""
     garbage.collect_seldom()
     found: dict[str, float] = {}
     for name, (before, documents) in _CASES.items():
@@ -43,6 +43,7 @@ def hostile() -> dict[str, float]:
             obj = decode(kind, msgspec.json.encode(document))
             steps.append(_timed(partial(engine.handle, ObjectObserved(kind, obj), now())))
         later = _attempts(engine, 60)
+        steps.append(_timed(partial(engine.handle, ObjectDeleted(kind, obj), now())))
         found[f"{name}: step"] = max([*steps, *later]) * 1e3
         found[f"{name}: later"] = statistics.median(later) * 1e6
     found |= {f"{name}: MiB": _kept(make) for name, make in _KEPT.items()}
@@ -81,6 +82,70 @@ def _tolerating() -> list[tuple[Kind, dict[str, Any]]]:
     ]
     document["spec"]["priority"] = 100
     return [(Kind.POD, document)]
+
+
+def _named_nodes() -> list[tuple[Kind, dict[str, Any]]]:
+    name = "metadata.name"
+    fields = [{"key": name, "operator": "In", "values": [f"node-{number:05}"]} for number in range(10_000)]
+    return _with_terms([{"matchFields": [field]} for field in fields])
+
+
+def _preferring() -> list[tuple[Kind, dict[str, Any]]]:
+    document = pending("hostile")
+    terms = [{"weight": 1, "preference": _term(HOST, f"node-{number % NODES:05}")} for number in range(10_000)]
+    document["spec"]["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+    document["spec"]["priority"] = 100
+    return [(Kind.POD, document)]
+
+
+def _apart_from(count: int, namespaces: int, *, is_preferred: bool = False) -> list[tuple[Kind, dict[str, Any]]]:
+    document = pending("hostile")
+    named = {"namespaces": [f"namespace-{number}" for number in range(namespaces)]} if namespaces else {}
+    terms: list[dict[str, Any]] = [
+        {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": f"app-{number}"}}, **named}
+        for number in range(count)
+    ]
+    if is_preferred:
+        weighted = [{"weight": 1, "podAffinityTerm": term} for term in terms]
+        document["spec"]["affinity"] = {
+            "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": weighted}
+        }
+    else:
+        document["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    document["spec"]["priority"] = 100
+    return [(Kind.POD, document)]
+
+
+def _labelled(count: int) -> list[tuple[Kind, dict[str, Any]]]:
+    document = pending("hostile", labels=_keys(count))
+    document["spec"]["priority"] = 100
+    return [(Kind.POD, document)]
+
+
+def _with_claims(claims: int, volumes: int) -> list[tuple[Kind, dict[str, Any]]]:
+    """A pod with claims of a class whose static volumes are all in one zone."""
+    storage_class = {
+        "metadata": {"name": "static"},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    fields = {"accessModes": ["ReadWriteOnce"], "storageClassName": "static"}
+    zone = {"required": {"nodeSelectorTerms": [_term("topology.kubernetes.io/zone", "zone-1")]}}
+    documents: list[tuple[Kind, dict[str, Any]]] = [(Kind.STORAGE_CLASS, storage_class)]
+    for number in range(volumes):
+        spec = {**fields, "capacity": {"storage": "1Gi"}, "nodeAffinity": zone}
+        volume = {"metadata": {"name": f"volume-{number}"}, "spec": spec, "status": {"phase": "Available"}}
+        documents.append((Kind.PERSISTENT_VOLUME, volume))
+    for number in range(claims):
+        metadata = {"name": f"claim-{number}", "namespace": "default", "uid": f"claim-{number}"}
+        spec = {**fields, "resources": {"requests": {"storage": "1Gi"}}}
+        documents.append((Kind.PERSISTENT_VOLUME_CLAIM, {"metadata": metadata, "spec": spec}))
+    document = pending("hostile")
+    document["spec"]["volumes"] = [
+        {"name": f"v{number}", "persistentVolumeClaim": {"claimName": f"claim-{number}"}} for number in range(claims)
+    ]
+    document["spec"]["priority"] = 100
+    return [*documents, (Kind.POD, document)]
 
 
 def _asking_for(count: int, amount: str, node: str = "") -> list[tuple[Kind, dict[str, Any]]]:
@@ -175,6 +240,15 @@ _CASES: dict[str, tuple[Callable[[], list[dict[str, Any]]], Callable[[], list[tu
         _no_nodes,
         lambda: _with_terms([_term(HOST, f"node-{number:05}") for number in range(20_000)]),
     ),
+    "a pod that names 10,000 nodes, a term each": (_no_nodes, _named_nodes),
+    "a pod that prefers 10,000 nodes, a term each": (_no_nodes, _preferring),
+    "a pod apart from 5,000 others, a preferred term each": (
+        _no_nodes,
+        lambda: _apart_from(5_000, 0, is_preferred=True),
+    ),
+    "a pod apart from 500 others in 200 namespaces": (_no_nodes, lambda: _apart_from(500, 200)),
+    "a pod with 20,000 labels": (_no_nodes, lambda: _labelled(20_000)),
+    "a pod with 100 claims, 500 static volumes in its zone": (_no_nodes, lambda: _with_claims(100, 500)),
     "a pod that asks for 2,000 resources that no node has": (_no_nodes, lambda: _asking_for(2_000, "1")),
     "a foreign pod with 2,000 resources of amount 0": (_no_nodes, lambda: _asking_for(2_000, "0", "nowhere")),
     "a pod with 15,000 tolerations, a node with 5,000 taints": (

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scheduler.cluster.pod_counts import ALL_NAMESPACES, Namespaces, PodCounts
 from scheduler.cluster.pod_info import PodInfo
@@ -195,6 +196,32 @@ def test_label_sets_of_pods_that_are_gone_are_forgotten() -> None:
     for info in infos:
         cluster.remove(info)
     assert not cluster.counts._groups
+
+
+class Text(str):
+    """Counts how often a text is compared with an equal one that is another object."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Text.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_a_pod_with_many_labels_goes_without_its_labels_being_compared_for_each_of_them() -> None:
+    cluster = Placed()
+    count = 400
+
+    def version() -> PodInfo:
+        labelled = placed("labelled").pod
+        labels = {Text(f"key-{number}"): Text("x") for number in range(count)}
+        return PodInfo(replace(labelled, metadata=replace(labelled.metadata, labels=labels)))
+
+    cluster.add(version())
+    Text.compared = 0
+    cluster.remove(version())
+    assert 0 < Text.compared < 20 * count
 
 
 def test_more_rows_and_more_pods_than_fit_the_sparse_form_are_counted() -> None:

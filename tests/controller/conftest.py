@@ -11,7 +11,7 @@ import msgspec
 import pytest
 import structlog
 
-from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.client import ApiClient, Directly
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.simulate.cluster import EmbeddedCluster
@@ -43,11 +43,11 @@ async def client(connection: ConnectionSettings) -> AsyncIterator[ApiClient]:
     await made.close()
 
 
-@pytest.fixture(params=[True, False], ids=["direct", "aiohttp"])
-def writes_directly(request: pytest.FixtureRequest) -> bool:
+@pytest.fixture(params=[Directly.WRITES, Directly.NOTHING], ids=["direct", "aiohttp"])
+def directly(request: pytest.FixtureRequest) -> Directly:
     """Writes leave by connections of our own, or by aiohttp: what holds of one holds of the other."""
-    is_direct: bool = request.param
-    return is_direct
+    chosen: Directly = request.param
+    return chosen
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -288,12 +288,13 @@ def _wants_one_gpu(world: World, pod: Document) -> bool:
 
 
 def gangs_that_fit(world: World) -> list[str]:
-    """Gangs with pending members of which enough would fit, computed from the facts alone: members are alike."""
+    """Gangs with pending members of which enough would fit, computed from the facts alone. A gang whose name was taken
+    again, so that its members are not alike, is left out."""
     found = []
     for key, group in world.facts.of(Kind.POD_GROUP):
         members = [pod for _, pod in world.facts.of(Kind.POD) if group_of(pod) == key and not is_over(pod)]
         pending = [pod for pod in members if not pod["spec"].get("nodeName")]
-        if not pending:
+        if not pending or any(pod["spec"]["containers"] != pending[0]["spec"]["containers"] for pod in pending):
             continue
         fitting = min(len(pending), sum(_how_many(world, pending[0], *node) for node in world.facts.of(Kind.NODE)))
         quorum = group["spec"]["schedulingPolicy"]["gang"]["minCount"]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.volumes.by_label import ByLabel, places_of_labels, places_of_terms, terms_of
-from scheduler.cluster.volumes.ranked import RankedThings, SlotLabels, least
+from scheduler.cluster.volumes.ranked import RankedThings, SlotLabels
 from scheduler.cluster.volumes.reach import NO_RANK, Column
 from scheduler.objects.node_selectors import NodeSelector, NodeSelectorTerm, parse_node_selector
 from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError, parse_selector
@@ -135,8 +135,7 @@ class VolumePool:
             mask = self._kinds.accepted(slots, accepts)
             return mask & self._labels.matching(labels, slots) if labels is not EVERYTHING else mask
 
-        ranks = self._ranked.ranks(size, will_do)
-        return least(self._ranked.firsts(table, ranks, len(taken) + 1), taken, table.size)
+        return self._ranked.least(table, self._ranked.ranks(size, will_do), taken)
 
 
 Kind = tuple[str, str, str, tuple[str, ...]]
@@ -222,7 +221,7 @@ class CapacityPool:
         now = (ref(table), table.node_version, table.size, self._ranked.version)
         known = self._answers.get(size)
         if known is None or known[0] != now:
-            best = least(self._ranked.firsts(table, self._ranked.ranks(size), 1), (), table.size)
+            best = self._ranked.least(table, self._ranked.ranks(size))
             known = self._answers[size] = now, best != NO_RANK
             if len(self._answers) > _MAX_SIZES:
                 self._answers.popitem(last=False)

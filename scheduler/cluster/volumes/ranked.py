@@ -101,18 +101,26 @@ class RankedThings:
         by_slot[large] = ranks
         return by_slot
 
-    def firsts(self, table: NodeTable, ranks: Column, count: int) -> list[Column]:
-        """See ``Reach.firsts``."""
-        return self._reach.firsts(table, ranks, count)
+    def least(self, table: NodeTable, ranks: Column, taken: Sequence[Column] = ()) -> Column:
+        """By row, the smallest of the ranks (by slot) that reach it and that no ``taken`` column has there.
+
+        With many taken ones this grows with their square: it is worked out once for all rows that are alike.
+        """
+        count = len(taken) + 1
+        if taken and table.size:
+            alike = self._reach.alike(table)
+            few = [column[alike.rows] for column in taken]
+            if all(np.array_equal(part[alike.numbers], column) for part, column in zip(few, taken, strict=True)):
+                columns = self._reach.firsts(table, ranks, count, alike.rows)
+                return _least(columns, few, len(alike.rows))[alike.numbers]
+        return _least(self._reach.firsts(table, ranks, count), taken, table.size)
 
 
-def least(columns: Sequence[Column], taken: Sequence[Column], size: int) -> Column:
-    """By row, the smallest of some columns' ranks that is in none of the ``taken`` ones."""
+def _least(columns: Sequence[Column], taken: Sequence[Column], size: int) -> Column:
     best = np.full(size, NO_RANK, np.int64)
+    gone = np.stack(taken) if taken else None
     for column in columns:
-        free = column
-        for other in taken:
-            free = np.where(free == other, NO_RANK, free)
+        free = column if gone is None else np.where((gone == column).any(axis=0), NO_RANK, column)
         best = np.minimum(best, free)
     return best
 

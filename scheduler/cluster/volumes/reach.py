@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import product
+from operator import is_
 from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.interning import ABSENT, Interner
 from scheduler.cluster.node_matching import matches_requirement
@@ -99,20 +101,24 @@ class _Shape:
             if slot != _NOTHING:
                 yield slot, self._places.values[place] or ()
 
-    def firsts(self, table: NodeTable, ranks: Column, count: int) -> Iterator[Column]:
-        """For every row the smallest of the ranks (by slot) that reach it, then the second, ...: ``count`` columns."""
-        here = self._places_of_rows(table)
+    def firsts(self, here: Column, ranks: Column, count: int) -> Iterator[Column]:
+        """For each of these places (by id) the smallest of the ranks (by slot) that reach it, then the second, ...: at
+        most ``count`` columns, and none that is empty."""
         named = self._named[: self._size]
         found = ranks[self._slots[: self._size]]
         for turn in range(count):
             best = np.full(len(self._places), NO_RANK, np.int64)
             np.minimum.at(best, named, found)
             best[ABSENT] = NO_RANK
-            yield best[here]
+            column = best[here]
+            if not (column != NO_RANK).any():
+                return
+            yield column
             if turn + 1 < count:
                 found = np.where(found == best[named], NO_RANK, found)
 
-    def _places_of_rows(self, table: NodeTable) -> Column:
+    def places_of_rows(self, table: NodeTable) -> Column:
+        """By row, the id of its place; 0 where nothing of this shape reaches it. Another array after each change."""
         # No more than a weak reference: a fork and its parent share this until one of them changes it.
         now = (ref(table), table.node_version, table.size, len(self._places))
         if now != self._known:
@@ -148,20 +154,33 @@ _ShapeKey = tuple[tuple[str, ...], Term]
 _Entry = tuple[_ShapeKey, int]
 
 
+class Alike(Struct, frozen=True, eq=False):
+    """Rows that the same slots reach, numbered: ``rows[numbers]`` has for every row one that is like it."""
+
+    rows: Column
+    """One of each number, int64."""
+    numbers: Column
+    """By row."""
+
+
 class Reach:
     """What slots (numbers from 1 on, which the caller gives out) reach which rows."""
 
-    __slots__ = ("_entries", "_shapes")
+    __slots__ = ("_alike", "_alike_of", "_entries", "_shapes")
 
     def __init__(self) -> None:
         self._shapes: dict[_ShapeKey, _Shape] = {}
         self._entries: dict[int, tuple[_Entry, ...]] = {}
         """By slot."""
+        self._alike: Alike | None = None
+        self._alike_of: list[Column] = []
+        """The places of the rows, by shape, that it was made of."""
 
     def copied(self) -> Reach:
         other = Reach()
         other._shapes = {key: shape.copied() for key, shape in self._shapes.items()}
         other._entries = dict(self._entries)
+        other._alike, other._alike_of = self._alike, self._alike_of
         return other
 
     def put(self, slot: int, terms: Iterable[Term]) -> None:
@@ -196,13 +215,36 @@ class Reach:
             kept = [entry for entry in self._entries[slot] if entry[0] != key]
             self._entries[slot] = (*kept, *[(key, new.add(slot, place)) for place in places])
 
-    def firsts(self, table: NodeTable, ranks: Column, count: int) -> list[Column]:
-        """Columns of ranks, one entry a row, of which the ``count`` smallest of a row are those of the first ``count``
-        slots that reach it (some perhaps twice); NO_RANK where there are fewer.
+    def firsts(self, table: NodeTable, ranks: Column, count: int, rows: Column | None = None) -> list[Column]:
+        """Columns of ranks, one entry for each of the rows (None: of all), of which the ``count`` smallest of a row are
+        those of the first ``count`` slots that reach it (some perhaps twice); NO_RANK where there are fewer, and no
+        column where no row has one.
 
         ``ranks``: int64 by slot, NO_RANK for those that do not matter, and for slot 0.
         """
-        return [column for shape in self._shapes.values() for column in shape.firsts(table, ranks, count)]
+        found: list[Column] = []
+        for shape in self._shapes.values():
+            here = shape.places_of_rows(table)
+            found += shape.firsts(here if rows is None else here[rows], ranks, count)
+        return found
+
+    def alike(self, table: NodeTable) -> Alike:
+        """The rows of the table by what reaches them."""
+        places = [shape.places_of_rows(table) for shape in self._shapes.values()]
+        known = self._alike
+        if known is None or not _are_same(places, self._alike_of):
+            numbers = np.zeros(table.size, np.int64)
+            rows = numbers[:1]
+            for here in places:
+                combined = numbers * (here.max(initial=0) + 1) + here
+                _, rows, numbers = np.unique(combined, return_index=True, return_inverse=True)
+            known = self._alike = Alike(rows, numbers.reshape(-1))
+            self._alike_of = places
+        return known
+
+
+def _are_same(columns: list[Column], others: list[Column]) -> bool:
+    return len(columns) == len(others) and all(map(is_, columns, others))
 
 
 def _shape_of(term: Term) -> tuple[tuple[str, ...], list[tuple[str, ...]], Term]:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from enum import Enum
 from typing import Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -58,13 +59,21 @@ RequestObserver = Callable[[str, str, int, float], None]
 """Takes the method, the host, the status (0 without an answer) and the seconds until the answer's head."""
 
 
+class Directly(Enum):
+    """Which requests of a client leave without aiohttp."""
+
+    NOTHING = "nothing"
+    WRITES = "fenced requests"
+    ALL_BUT_WATCHES = "all requests but watches"
+
+
 class ApiClient:
     """Requests to the API server. Make it inside a running event loop; close it there too.
 
     A 401 makes the credentials be loaded again, once per request. No retries otherwise: those are the caller's.
 
-    ``writes_directly``: fenced requests leave by ``DirectWay``, except through a proxy; with ``reads_directly`` all
-    others that are no watch, too. Everything else leaves by aiohttp, which is imported for the first such request.
+    ``directly``: what leaves by ``DirectWay``, except through a proxy. Everything else leaves by aiohttp, which is
+    imported for the first such request.
     """
 
     def __init__(
@@ -74,12 +83,10 @@ class ApiClient:
         limiter: RequestLimiter | None = None,
         connections: int = 64,
         timeout_seconds: float = 30.0,
-        writes_directly: bool = False,
-        reads_directly: bool = False,
+        directly: Directly = Directly.NOTHING,
     ) -> None:
         self._source = source
-        self._writes_directly = writes_directly
-        self._reads_directly = reads_directly
+        self._directly = directly
         self._direct: DirectWay | None = None
         self._pools: list[HttpConnections] = []
         """Of ``_direct``, and of those before it: requests may still be under way on them."""
@@ -127,7 +134,7 @@ class ApiClient:
         credentials = await self._current_credentials()
         target = f"{path}?{urlencode(query, quote_via=quote)}" if query else path
         seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
-        is_direct = self._reads_directly if departure is None else body is not None
+        is_direct = self._directly is Directly.ALL_BUT_WATCHES if departure is None else body is not None
         try:
             if is_direct and self._direct is not None:
                 outgoing = Outgoing(method, target, body, seconds, content_type)
@@ -280,7 +287,7 @@ class ApiClient:
                 raise ApiError(0, "BadCredentials", str(error)) from error
             self._credentials = loaded
             self._host = loaded.server.partition("://")[2].partition("/")[0]
-            if self._writes_directly or self._reads_directly:
+            if self._directly is not Directly.NOTHING:
                 self._direct = self._direct_way(loaded)
             return loaded
 
@@ -310,5 +317,5 @@ def client_of(connection: ConnectionSettings, environment: Mapping[str, str]) ->
         limiter=limiter,
         connections=SCHEDULER_CONNECTIONS,
         timeout_seconds=connection.timeout_seconds,
-        writes_directly=True,
+        directly=Directly.WRITES,
     )

@@ -17,9 +17,8 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from scheduler.cluster.groups.group import GroupReference
 from scheduler.engine.failure import cut_note
-from scheduler.messages.commands import WriteEvent
+from scheduler.messages.commands import Subject, WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import Kind
@@ -31,7 +30,6 @@ MAX_NAME: Final = 253
 MAX_INSTANCE: Final = 128
 SCHEDULED: Final = "Scheduled"
 
-Subject = PodReference | GroupReference
 EventKey = tuple[str, str, str, str, Subject, Subject | None, str]
 
 
@@ -160,6 +158,6 @@ def _key(event: WriteEvent) -> EventKey:
     return (*source, event.regarding, event.related, event.note)
 
 
-def _reference(thing: PodReference | GroupReference) -> _Reference:
+def _reference(thing: Subject) -> _Reference:
     entry = Kind.POD.entry if isinstance(thing, PodReference) else thing.kind.entry
     return _Reference(entry.name, entry.api_version, thing.namespace, thing.name, thing.uid)

@@ -8,7 +8,7 @@ from scheduler.cluster.groups.group import GroupReference
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.failure import reference
 from scheduler.framework.post_filter import Remove
-from scheduler.messages.references import PodReference
+from scheduler.messages.commands import Subject
 
 EVERYWHERE = "cluster"
 """The place where a group preempts, as kube-scheduler's events name it."""
@@ -49,5 +49,5 @@ class Preemptor(msgspec.Struct, frozen=True):
         return self.nodes[0] if self.group is None else EVERYWHERE
 
     @property
-    def reference(self) -> PodReference | GroupReference:
+    def reference(self) -> Subject:
         return reference(self.pods[0]) if self.group is None else self.group

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.client import ApiClient, Directly
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 
 
 @pytest.fixture
-async def client(connection: ConnectionSettings, writes_directly: bool) -> AsyncIterator[ApiClient]:
-    made = ApiClient(CredentialSource(connection, {}), writes_directly=writes_directly)
+async def client(connection: ConnectionSettings, directly: Directly) -> AsyncIterator[ApiClient]:
+    made = ApiClient(CredentialSource(connection, {}), directly=directly)
     yield made
     await made.close()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from scheduler.controller.write.answers import Answer
-from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.client import ApiClient, Directly
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.direct import Outgoing
@@ -73,10 +73,10 @@ async def served(play: Play, context: ssl.SSLContext | None = None) -> AsyncIter
 
 @asynccontextmanager
 async def client_of(
-    path: str, writes_directly: bool, *, environment: dict[str, str] | None = None, connections: int = 8
+    path: str, directly: Directly, *, environment: dict[str, str] | None = None, connections: int = 8
 ) -> AsyncIterator[ApiClient]:
     source = CredentialSource(ConnectionSettings(kubeconfig=path), environment or {})
-    client = ApiClient(source, writes_directly=writes_directly, connections=connections)
+    client = ApiClient(source, directly=directly, connections=connections)
     try:
         yield client
     finally:
@@ -98,9 +98,9 @@ async def write(client: ApiClient, departure: Departure | None = None, seconds: 
     return end
 
 
-async def error_of(play: Play, folder: Path, writes_directly: bool, seconds: float = 5.0) -> tuple[ApiError, Departure]:
+async def error_of(play: Play, folder: Path, directly: Directly, seconds: float = 5.0) -> tuple[ApiError, Departure]:
     """What becomes of a write whose answer is played."""
-    async with served(play) as (_, url), client_of(kubeconfig(folder / "k", url), writes_directly) as client:
+    async with served(play) as (_, url), client_of(kubeconfig(folder / "k", url), directly) as client:
         departure = Departure(AlwaysHeld())
         with pytest.raises(ApiError) as caught:
             await write(client, departure, seconds)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.controller.write.client import Directly
 from scheduler.controller.write.direct import keep_alive_socket
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.http_connections import IDLE_SECONDS, HttpConnections, Origin
@@ -21,7 +22,7 @@ from tests.controller.write.scripted_server import OK, client_of, plays, served,
 from tests.controller.write.test_credentials import kubeconfig
 
 
-async def test_a_late_answer_is_not_taken_for_that_of_the_next_write(tmp_path: Path, writes_directly: bool) -> None:
+async def test_a_late_answer_is_not_taken_for_that_of_the_next_write(tmp_path: Path, directly: Directly) -> None:
     late: list[asyncio.StreamWriter] = []
 
     async def play(number: int, _request: bytes, writer: asyncio.StreamWriter) -> None:
@@ -33,7 +34,7 @@ async def test_a_late_answer_is_not_taken_for_that_of_the_next_write(tmp_path: P
 
     async with (
         served(play) as (server, url),
-        client_of(kubeconfig(tmp_path / "k", url), writes_directly) as client,
+        client_of(kubeconfig(tmp_path / "k", url), directly) as client,
     ):
         with pytest.raises(ApiError, match="in time"):
             await write(client, seconds=0.05)
@@ -41,14 +42,14 @@ async def test_a_late_answer_is_not_taken_for_that_of_the_next_write(tmp_path: P
         assert server.connections == 2
 
 
-async def test_a_cancelled_write_leaves_no_answer_to_the_next_one(tmp_path: Path, writes_directly: bool) -> None:
+async def test_a_cancelled_write_leaves_no_answer_to_the_next_one(tmp_path: Path, directly: Directly) -> None:
     async def play(number: int, _request: bytes, writer: asyncio.StreamWriter) -> None:
         if number > 1:
             writer.write(OK)
 
     async with (
         served(play) as (server, url),
-        client_of(kubeconfig(tmp_path / "k", url), writes_directly) as client,
+        client_of(kubeconfig(tmp_path / "k", url), directly) as client,
     ):
         cancelled = asyncio.create_task(write(client))
         await until(lambda: len(server.requests) == 1)
@@ -62,15 +63,15 @@ async def test_an_answer_too_many_is_not_taken_for_that_of_the_next_write(tmp_pa
     async def play(number: int, _request: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(OK if number > 1 else OK + b"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n")
 
-    async with served(play) as (server, url), client_of(kubeconfig(tmp_path / "k", url), True) as client:
+    async with served(play) as (server, url), client_of(kubeconfig(tmp_path / "k", url), Directly.WRITES) as client:
         assert [(await write(client)).status for _ in range(2)] == [201, 201]
         assert server.connections == 2
 
 
-async def test_a_connection_that_the_server_has_closed_is_not_used_again(tmp_path: Path, writes_directly: bool) -> None:
+async def test_a_connection_that_the_server_has_closed_is_not_used_again(tmp_path: Path, directly: Directly) -> None:
     async with (
         served(plays(OK, ends=False)) as (server, url),
-        client_of(kubeconfig(tmp_path / "k", url), writes_directly) as client,
+        client_of(kubeconfig(tmp_path / "k", url), directly) as client,
     ):
         await write(client)
         for writer in list(server.open):
@@ -80,17 +81,17 @@ async def test_a_connection_that_the_server_has_closed_is_not_used_again(tmp_pat
         assert (await write(client)).status == 201
 
 
-async def test_a_connection_whose_answer_closes_it_is_not_used_again(tmp_path: Path, writes_directly: bool) -> None:
+async def test_a_connection_whose_answer_closes_it_is_not_used_again(tmp_path: Path, directly: Directly) -> None:
     closing = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     async with (
         served(plays(closing, ends=False)) as (server, url),
-        client_of(kubeconfig(tmp_path / "k", url), writes_directly) as client,
+        client_of(kubeconfig(tmp_path / "k", url), directly) as client,
     ):
         assert [(await write(client)).status for _ in range(3)] == [201] * 3
         assert server.connections == 3
 
 
-async def test_writes_at_once_open_no_more_connections_than_the_limit(tmp_path: Path, writes_directly: bool) -> None:
+async def test_writes_at_once_open_no_more_connections_than_the_limit(tmp_path: Path, directly: Directly) -> None:
     opened = asyncio.Event()
 
     async def play(_number: int, _request: bytes, writer: asyncio.StreamWriter) -> None:
@@ -99,7 +100,7 @@ async def test_writes_at_once_open_no_more_connections_than_the_limit(tmp_path: 
 
     async with (
         served(play) as (server, url),
-        client_of(kubeconfig(tmp_path / "k", url), writes_directly, connections=6) as client,
+        client_of(kubeconfig(tmp_path / "k", url), directly, connections=6) as client,
     ):
         writes = [asyncio.create_task(write(client)) for _ in range(50)]
         await until(lambda: len(server.requests) == 6)

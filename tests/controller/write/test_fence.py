@@ -14,7 +14,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.plugin_calls import PluginCalls
 from scheduler.controller.write.answers import Answer
-from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.client import ApiClient, Directly
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
 from scheduler.controller.write.fence import Departure
@@ -58,12 +58,10 @@ async def client_to(
     *,
     connections: int = 4,
     limiter: RequestLimiter | None = None,
-    writes_directly: bool = False,
+    directly: Directly = Directly.NOTHING,
 ) -> AsyncIterator[ApiClient]:
     settings = ConnectionSettings(kubeconfig=str(kubeconfig(folder / "config", server=url)))
-    client = ApiClient(
-        CredentialSource(settings, {}), connections=connections, limiter=limiter, writes_directly=writes_directly
-    )
+    client = ApiClient(CredentialSource(settings, {}), connections=connections, limiter=limiter, directly=directly)
     try:
         yield client
     finally:
@@ -71,12 +69,12 @@ async def client_to(
 
 
 async def test_a_write_that_waited_for_a_connection_does_not_leave_without_the_lease(
-    tmp_path: Path, writes_directly: bool
+    tmp_path: Path, directly: Directly
 ) -> None:
     door, token = Door(), held_token()
     async with (
         serving(door.handle) as url,
-        client_to(url, tmp_path, connections=1, writes_directly=writes_directly) as client,
+        client_to(url, tmp_path, connections=1, directly=directly) as client,
     ):
 
         def write(path: str, departure: Departure) -> asyncio.Task[Answer]:
@@ -98,13 +96,13 @@ async def test_a_write_that_waited_for_a_connection_does_not_leave_without_the_l
 
 
 async def test_a_write_that_waited_for_the_rate_limit_does_not_leave_without_the_lease(
-    tmp_path: Path, writes_directly: bool
+    tmp_path: Path, directly: Directly
 ) -> None:
     door, token = Door(), held_token()
     limiter = RequestLimiter(10.0, 1)
     async with (
         serving(door.handle) as url,
-        client_to(url, tmp_path, limiter=limiter, writes_directly=writes_directly) as client,
+        client_to(url, tmp_path, limiter=limiter, directly=directly) as client,
     ):
         await client.request("GET", "/read")
         for _ in range(3):
@@ -118,7 +116,7 @@ async def test_a_write_that_waited_for_the_rate_limit_does_not_leave_without_the
 
 
 async def test_a_write_that_waited_for_credentials_does_not_leave_without_the_lease(
-    tmp_path: Path, writes_directly: bool
+    tmp_path: Path, directly: Directly
 ) -> None:
     class SlowSource(CredentialSource):
         begun, go_on = False, asyncio.Event()
@@ -131,7 +129,7 @@ async def test_a_write_that_waited_for_credentials_does_not_leave_without_the_le
     door, token = Door(), held_token()
     async with serving(door.handle) as url:
         source = SlowSource(ConnectionSettings(kubeconfig=str(kubeconfig(tmp_path / "config", server=url))), {})
-        client = ApiClient(source, writes_directly=writes_directly)
+        client = ApiClient(source, directly=directly)
         write = asyncio.create_task(client.request("POST", "/write", body=b"{}", departure=Departure(token)))
         await until(lambda: source.begun)
         token.revoke()
@@ -143,7 +141,7 @@ async def test_a_write_that_waited_for_credentials_does_not_leave_without_the_le
 
 
 async def test_an_answer_of_401_does_not_send_a_write_again_without_the_lease(
-    tmp_path: Path, writes_directly: bool
+    tmp_path: Path, directly: Directly
 ) -> None:
     token = held_token()
     reached: list[str] = []
@@ -153,7 +151,7 @@ async def test_an_answer_of_401_does_not_send_a_write_again_without_the_lease(
         token.revoke()
         return web.json_response({}, status=401)
 
-    async with serving(refuse) as url, client_to(url, tmp_path, writes_directly=writes_directly) as client:
+    async with serving(refuse) as url, client_to(url, tmp_path, directly=directly) as client:
         departure = Departure(token)
         with pytest.raises(LeadershipLost):
             await client.request("POST", "/write", body=b"{}", departure=departure)

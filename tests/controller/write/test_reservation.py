@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.controller.write.client import MERGE_PATCH, ApiClient
+from scheduler.controller.write.client import MERGE_PATCH, ApiClient, Directly
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.messages.claim_commands import ReserveClaim
@@ -41,8 +41,8 @@ ALLOCATION = Allocation(devices=DeviceAllocation(results=(RESULT,)))
 
 
 @pytest.fixture
-async def writer_client(connection: ConnectionSettings, writes_directly: bool) -> AsyncIterator[ApiClient]:
-    made = ApiClient(CredentialSource(connection, {}), writes_directly=writes_directly)
+async def writer_client(connection: ConnectionSettings, directly: Directly) -> AsyncIterator[ApiClient]:
+    made = ApiClient(CredentialSource(connection, {}), directly=directly)
     await made.connect()
     yield made
     await made.close()
@@ -178,11 +178,11 @@ async def test_nothing_is_reported_of_a_reservation_that_is_cancelled(
 
 
 async def test_a_claim_whose_parameters_no_patch_leaves_alone_is_reserved_in_binary_form(
-    tmp_path: Path, writes_directly: bool
+    tmp_path: Path, directly: Directly
 ) -> None:
     known = decode_as(ResourceClaim, claimed("{ }", allocation=WITH_PARAMETERS))
     play = refusing_patches(b"7", claimed("{ }", allocation=WITH_PARAMETERS))
-    async with served(play) as (server, url), client_of(kubeconfig(tmp_path / "k", url), writes_directly) as client:
+    async with served(play) as (server, url), client_of(kubeconfig(tmp_path / "k", url), directly) as client:
         await client.connect()
         command = msgspec.structs.replace(reserving(known), allocation=None)
         outcome = await reserved(client, command)
@@ -191,7 +191,7 @@ async def test_a_claim_whose_parameters_no_patch_leaves_alone_is_reserved_in_bin
         assert methods == [b"PATCH", b"GET", b"PUT"]
 
 
-async def test_a_finalizer_that_is_taken_away_at_once_is_written_once(tmp_path: Path, writes_directly: bool) -> None:
+async def test_a_finalizer_that_is_taken_away_at_once_is_written_once(tmp_path: Path, directly: Directly) -> None:
     known = decode_as(ResourceClaim, claimed("{ }"))
 
     async def stripping(_number: int, _request: bytes, writer: asyncio.StreamWriter) -> None:
@@ -199,7 +199,7 @@ async def test_a_finalizer_that_is_taken_away_at_once_is_written_once(tmp_path: 
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(content), content))
 
     async with served(stripping) as (server, url):
-        async with client_of(kubeconfig(tmp_path / "k", url), writes_directly) as client:
+        async with client_of(kubeconfig(tmp_path / "k", url), directly) as client:
             await client.connect()
             assert (await reserved(client, reserving(known))).is_done
         assert len(server.requests) == 2

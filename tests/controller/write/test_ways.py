@@ -12,6 +12,7 @@ import pytest
 
 from scheduler.controller.watch.pages import Pages
 from scheduler.controller.write.answers import Answer
+from scheduler.controller.write.client import Directly
 from scheduler.controller.write.direct import Outgoing
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.leadership import AlwaysHeld
@@ -35,14 +36,14 @@ from tests.controller.write.test_credentials import kubeconfig
     ids=["nothing", "half a head", "half a body", "half a chunk", "not HTTP", "two lengths", "an upgrade"],
 )
 async def test_an_answer_that_is_not_whole_leaves_it_open_what_became_of_the_write(
-    tmp_path: Path, writes_directly: bool, chunks: tuple[bytes, ...]
+    tmp_path: Path, directly: Directly, chunks: tuple[bytes, ...]
 ) -> None:
-    error, departure = await error_of(plays(*chunks), tmp_path, writes_directly)
+    error, departure = await error_of(plays(*chunks), tmp_path, directly)
     assert (error.status, error.reason, departure.has_left) == (0, "NoAnswer", True)
 
 
-async def test_silence_ends_with_the_time_limit(tmp_path: Path, writes_directly: bool) -> None:
-    error, departure = await error_of(plays(ends=False), tmp_path, writes_directly, seconds=0.5)
+async def test_silence_ends_with_the_time_limit(tmp_path: Path, directly: Directly) -> None:
+    error, departure = await error_of(plays(ends=False), tmp_path, directly, seconds=0.5)
     assert (error.status, error.reason, departure.has_left) == (0, "Timeout", True)
 
 
@@ -56,7 +57,7 @@ async def test_silence_ends_with_the_time_limit(tmp_path: Path, writes_directly:
     ids=["until the end", "a gigabyte", "a chunk"],
 )
 async def test_an_answer_that_never_ends_is_given_up_at_its_limit(
-    tmp_path: Path, writes_directly: bool, head: bytes
+    tmp_path: Path, directly: Directly, head: bytes
 ) -> None:
     sent = 0
 
@@ -68,10 +69,10 @@ async def test_an_answer_that_never_ends_is_given_up_at_its_limit(
             sent += 2**18
             await writer.drain()
 
-    error, departure = await error_of(endless, tmp_path, writes_directly, seconds=60.0)
+    error, departure = await error_of(endless, tmp_path, directly, seconds=60.0)
     assert (error.status, error.reason, departure.has_left) == (0, "AnswerTooLong", True)
     # Beside the limit, what is under way in buffers of both ends.
-    assert sent < (16 if writes_directly else 128) * 2**20 + 32 * 2**20
+    assert sent < (16 if directly is Directly.WRITES else 128) * 2**20 + 32 * 2**20
 
 
 async def test_a_packed_answer_is_given_up_at_its_limit_of_unpacked_bytes(tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ async def test_a_packed_answer_is_given_up_at_its_limit_of_unpacked_bytes(tmp_pa
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
     async with (
         served(plays(head + packed, ends=False)) as (_, url),
-        client_of(kubeconfig(tmp_path / "k", url), False) as client,
+        client_of(kubeconfig(tmp_path / "k", url), Directly.NOTHING) as client,
     ):
         with pytest.raises(ApiError) as caught:
             await client.request("GET", "/api/v1/pods", body=b"", timeout_seconds=60.0)
@@ -97,7 +98,7 @@ async def test_a_list_whose_pages_are_too_long_is_read_in_shorter_ones(tmp_path:
 
     async with (
         served(play) as (_, url),
-        client_of(kubeconfig(tmp_path / "k", url), False) as client,
+        client_of(kubeconfig(tmp_path / "k", url), Directly.NOTHING) as client,
     ):
         pages = Pages(client, "/api/v1/pods", {}, 200)
         assert len((await pages.request("")).body) == 100 * 2**20
@@ -106,14 +107,14 @@ async def test_a_list_whose_pages_are_too_long_is_read_in_shorter_ones(tmp_path:
     assert limits == [200, 100, 100, 200, 100]
 
 
-async def test_a_head_that_never_ends_is_given_up(tmp_path: Path, writes_directly: bool) -> None:
+async def test_a_head_that_never_ends_is_given_up(tmp_path: Path, directly: Directly) -> None:
     async def endless(_number: int, _request: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 201 Created\r\n")
         for number in range(100_000):
             writer.write(b"X-%d: %s\r\n" % (number, b"x" * 1000))
             await writer.drain()
 
-    error, _ = await error_of(endless, tmp_path, writes_directly, seconds=60.0)
+    error, _ = await error_of(endless, tmp_path, directly, seconds=60.0)
     assert error.status == 0
     assert error.reason in ("AnswerTooLong", "NoAnswer")
 
@@ -129,19 +130,19 @@ async def test_a_head_that_never_ends_is_given_up(tmp_path: Path, writes_directl
     ids=["chunks", "until the end", "after two hints", "in two parts"],
 )
 async def test_an_answer_may_come_in_any_form_of_http(
-    tmp_path: Path, writes_directly: bool, chunks: tuple[bytes, ...], ends: bool
+    tmp_path: Path, directly: Directly, chunks: tuple[bytes, ...], ends: bool
 ) -> None:
     async with (
         served(plays(*chunks, ends=ends)) as (_, url),
-        client_of(kubeconfig(tmp_path / "k", url), writes_directly) as client,
+        client_of(kubeconfig(tmp_path / "k", url), directly) as client,
     ):
         assert await write(client) == Answer(201, b"ok")
 
 
-async def test_the_request_is_whole_and_says_who_asks(tmp_path: Path, writes_directly: bool) -> None:
+async def test_the_request_is_whole_and_says_who_asks(tmp_path: Path, directly: Directly) -> None:
     async with served(plays(OK, ends=False)) as (server, url):
         path = kubeconfig(tmp_path / "k", f"{url}/clusters/one", token="secret")
-        async with client_of(path, writes_directly) as client:
+        async with client_of(path, directly) as client:
             await write(client)
             await write(client)
     head, _, body = server.requests[0].partition(b"\r\n\r\n")
@@ -155,7 +156,7 @@ async def test_the_request_is_whole_and_says_who_asks(tmp_path: Path, writes_dir
     assert server.connections == 1
 
 
-async def test_a_401_makes_the_token_be_read_again_once(tmp_path: Path, writes_directly: bool) -> None:
+async def test_a_401_makes_the_token_be_read_again_once(tmp_path: Path, directly: Directly) -> None:
     (tmp_path / "token").write_text("old")
 
     async def play(_number: int, request: bytes, writer: asyncio.StreamWriter) -> None:
@@ -167,27 +168,27 @@ async def test_a_401_makes_the_token_be_read_again_once(tmp_path: Path, writes_d
 
     async with served(play) as (server, url):
         path = kubeconfig(tmp_path / "k", url, tokenFile=str(tmp_path / "token"))
-        async with client_of(path, writes_directly) as client:
+        async with client_of(path, directly) as client:
             assert (await write(client)).status == 201
     assert [b"Bearer new" in request for request in server.requests] == [False, True]
 
 
-async def test_a_refusal_says_why_and_how_long_to_wait(tmp_path: Path, writes_directly: bool) -> None:
+async def test_a_refusal_says_why_and_how_long_to_wait(tmp_path: Path, directly: Directly) -> None:
     status = b'{"kind":"Status","reason":"TooManyRequests","message":"slow down"}'
     head = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: %d\r\n\r\n" % len(status)
-    error, _ = await error_of(plays(head + status, ends=False), tmp_path, writes_directly)
+    error, _ = await error_of(plays(head + status, ends=False), tmp_path, directly)
     assert (error.status, error.reason, error.message, error.retry_after) == (429, "TooManyRequests", "slow down", 7.0)
 
 
-async def test_through_a_proxy_writes_leave_as_everything_else_does(tmp_path: Path, writes_directly: bool) -> None:
+async def test_through_a_proxy_writes_leave_as_everything_else_does(tmp_path: Path, directly: Directly) -> None:
     async with served(plays(OK, ends=False)) as (proxy, url):
         path = kubeconfig(tmp_path / "k", "http://api.example:8080")
-        async with client_of(path, writes_directly, environment={"HTTP_PROXY": url}) as client:
+        async with client_of(path, directly, environment={"HTTP_PROXY": url}) as client:
             assert (await write(client)).status == 201
     assert proxy.requests[0].startswith(b"POST http://api.example:8080/write ")
 
 
-async def test_an_awaited_request_meets_the_same_answers(tmp_path: Path, writes_directly: bool) -> None:
+async def test_an_awaited_request_meets_the_same_answers(tmp_path: Path, directly: Directly) -> None:
     async def play(number: int, _request: bytes, writer: asyncio.StreamWriter) -> None:
         if number == 2:
             writer.transport.abort()
@@ -196,7 +197,7 @@ async def test_an_awaited_request_meets_the_same_answers(tmp_path: Path, writes_
 
     async with (
         served(play) as (server, url),
-        client_of(kubeconfig(tmp_path / "k", url), writes_directly) as client,
+        client_of(kubeconfig(tmp_path / "k", url), directly) as client,
     ):
 
         async def send(seconds: float = 5.0) -> Answer:
@@ -215,11 +216,11 @@ async def test_an_awaited_request_meets_the_same_answers(tmp_path: Path, writes_
         assert awaited.cancelled()
 
 
-async def test_what_a_cancelled_write_ends_with_is_not_reported(tmp_path: Path, writes_directly: bool) -> None:
+async def test_what_a_cancelled_write_ends_with_is_not_reported(tmp_path: Path, directly: Directly) -> None:
     ends: list[object] = []
     async with (
         served(plays(ends=False)) as (server, url),
-        client_of(kubeconfig(tmp_path / "k", url), writes_directly) as client,
+        client_of(kubeconfig(tmp_path / "k", url), directly) as client,
     ):
         sent = client.begin(Outgoing("POST", "/write", b"{}", 5.0), Departure(AlwaysHeld()), ends.append)
         await until(lambda: len(server.requests) == 1)
@@ -232,7 +233,10 @@ async def test_a_write_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -
     class Noted(Departure):
         __slots__ = ("__weakref__",)
 
-    async with served(plays(OK, ends=False)) as (_, url), client_of(kubeconfig(tmp_path / "k", url), True) as client:
+    async with (
+        served(plays(OK, ends=False)) as (_, url),
+        client_of(kubeconfig(tmp_path / "k", url), Directly.WRITES) as client,
+    ):
         await write(client)
         gc.disable()
         try:
@@ -249,7 +253,7 @@ async def test_a_write_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -
 async def test_a_path_that_is_none_is_not_sent(tmp_path: Path, path: str) -> None:
     async with (
         served(plays(OK, ends=False)) as (server, url),
-        client_of(kubeconfig(tmp_path / "k", url), True) as client,
+        client_of(kubeconfig(tmp_path / "k", url), Directly.WRITES) as client,
     ):
         with pytest.raises(ValueError, match="is no path"):
             await client.request("POST", path, body=b"{}", departure=Departure(AlwaysHeld()))

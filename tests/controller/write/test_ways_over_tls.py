@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from scheduler.controller.write.client import Directly
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.errors import ApiError
@@ -81,7 +82,7 @@ def run_in(loop: str, main: Coroutine[Any, Any, None]) -> None:
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_over_tls_the_client_s_certificate_is_shown_and_a_new_one_gets_new_connections(
-    tmp_path: Path, writes_directly: bool, loop: str
+    tmp_path: Path, directly: Directly, loop: str
 ) -> None:
     async def main() -> None:
         first, second = certificate_of(tmp_path, "first"), certificate_of(tmp_path, "second")
@@ -97,7 +98,7 @@ def test_over_tls_the_client_s_certificate_is_shown_and_a_new_one_gets_new_conne
                 user = {"client-certificate": str(pair[0]), "client-key": str(pair[1])}
                 return tls_kubeconfig(tmp_path, url, authority, user)
 
-            async with client_of(config(first), writes_directly) as client:
+            async with client_of(config(first), directly) as client:
                 assert [(await write(client)).status for _ in range(2)] == [201, 201]
                 config(second)
                 refused = True
@@ -111,7 +112,7 @@ def test_over_tls_the_client_s_certificate_is_shown_and_a_new_one_gets_new_conne
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 @pytest.mark.parametrize("fault", ["authority", "name"])
 def test_a_server_that_is_not_trusted_gets_no_byte_of_a_write(
-    tmp_path: Path, writes_directly: bool, loop: str, fault: str
+    tmp_path: Path, directly: Directly, loop: str, fault: str
 ) -> None:
     async def main() -> None:
         context, authority = server_context(tmp_path)
@@ -121,7 +122,7 @@ def test_a_server_that_is_not_trusted_gets_no_byte_of_a_write(
             path = tls_kubeconfig(
                 tmp_path, url, other if fault == "authority" else authority, {"token": "t"}, **options
             )
-            async with client_of(path, writes_directly) as client:
+            async with client_of(path, directly) as client:
                 departure = Departure(AlwaysHeld())
                 with pytest.raises(ApiError) as caught:
                     await write(client, departure)
@@ -132,7 +133,7 @@ def test_a_server_that_is_not_trusted_gets_no_byte_of_a_write(
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_over_tls_a_burst_is_answered_and_a_cut_leaves_it_open_what_became_of_a_write(
-    tmp_path: Path, writes_directly: bool, loop: str
+    tmp_path: Path, directly: Directly, loop: str
 ) -> None:
     async def main() -> None:
         context, authority = server_context(tmp_path)
@@ -145,7 +146,7 @@ def test_over_tls_a_burst_is_answered_and_a_cut_leaves_it_open_what_became_of_a_
 
         async with served(play, context) as (_, url):
             path = tls_kubeconfig(tmp_path, url, authority, {"token": "t"})
-            async with client_of(path, writes_directly) as client:
+            async with client_of(path, directly) as client:
                 answers = await asyncio.gather(*(write(client) for _ in range(200)))
                 assert {answer.body for answer in answers} == {b"ok"}
                 departure = Departure(AlwaysHeld())

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.client import ApiClient, Directly
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.leadership import LeaseToken
@@ -101,13 +101,13 @@ async def test_a_conflict_that_can_not_be_looked_up_is_unknown(cluster: Embedded
     assert [(outcome.is_done, outcome.is_unknown) for outcome in outcomes] == [(True, False), (False, True)]
 
 
-async def test_a_bind_without_a_connection_has_failed(tmp_path: Path, writes_directly: bool) -> None:
+async def test_a_bind_without_a_connection_has_failed(tmp_path: Path, directly: Directly) -> None:
     """No connection, so no byte of it has left: there is nothing to be unsure of."""
     cluster = EmbeddedCluster(kubelet=None, controllers=False)
     async with cluster:
         kubeconfig = cluster.kubeconfig(tmp_path / "kubeconfig")
     source = CredentialSource(ConnectionSettings(kubeconfig=str(kubeconfig)), {})
-    client = ApiClient(source, writes_directly=writes_directly)
+    client = ApiClient(source, directly=directly)
     async with writing(client) as (writer, outcomes):
         writer.submit(BindPod(1, PodReference("default", "a", "1"), "n1"))
         assert await writer.settle(5)
