@@ -13,9 +13,9 @@
 9.  Assume: from here on the pod counts on its node, before the API server knows.
 10. Reserve sets aside what the pod needs besides; Permit may make it wait. Both in ``reservation.py``.
 
-The cycle is a generator: it yields calls of extenders, and pauses (yields no calls) where a plugin searches for long.
-From the first extender call on it looks at a frozen view, since the live state goes on while the answer is awaited;
-while it pauses on the live state, nothing changes there.
+The cycle is a generator: it yields calls of extenders, and pauses (yields no calls) where a plugin searches long, and
+between steps where the pod is large. From the first extender call on it looks at a frozen view, since the live state
+goes on while the answer is awaited; while it pauses on the live state, nothing changes there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from scheduler.engine.outcome import NO_NODES, CycleOutcome, NotPlaced, Placed
 from scheduler.engine.post_filter_round import run_post_filters
 from scheduler.engine.reservation import refused_on_one_node
 from scheduler.engine.sampling import nodes_to_find, take_sample
-from scheduler.engine.searching import answers_in_steps, reserved
+from scheduler.engine.searching import answers_in_steps, reserved, rest
 from scheduler.errors import PluginError
 from scheduler.framework.classes.first_refusals import FITS, OUTSIDE
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
@@ -67,7 +67,9 @@ def scheduling_cycle(
         attempt.total_nodes = context.total_nodes
         if attempt.total_nodes == 0:  # 1
             return NotPlaced(NO_NODES)
-        return (yield from _cycle(_begin(context, profile, pod, attempt, now, depth)))
+        run = _begin(context, profile, pod, attempt, now, depth)
+        yield from rest(run)
+        return (yield from _cycle(run))
     except PluginError as error:
         return NotPlaced(text_of(error), is_error=True)
     except Exception as error:  # noqa: BLE001 - our own fault: this pod waits for its back-off, all others go on
@@ -99,6 +101,7 @@ def _cycle(run: Run) -> Cycle:
     if filters.pre_refusal is not None:
         return (yield from _refused_as_a_whole(run, filters.pre_refusal))
     attempt.only_nodes = filters.only
+    yield from rest(run)
 
     feasible = None
     if run.pod.pod.status.nominated_node_name and run.depth is not Depth.SCORE_ALL:
@@ -352,6 +355,7 @@ def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlac
 
 def _best(run: Run, feasible: Feasible) -> Generator[Calls, Answers, int]:
     """The row with the best total. Brings the class's scores up to date."""
+    yield from rest(run)
     attempt, scores = run.attempt, run.pod_class.scores
     only_pre_scored = None
     if run.profile.pre_score_only_plugins and run.profile.score_plugins:

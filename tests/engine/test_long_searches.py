@@ -1,4 +1,4 @@
-"""A long search for devices is tried in slices, with the outcome of one step."""
+"""A long search for devices, and an attempt at a large pod, are tried in slices, with the outcome of one step."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from scheduler.engine.commands import Command
 from scheduler.engine.engine import Engine
 from scheduler.engine.recording.outcome import outcome_of
+from scheduler.messages.commands import BindPod
 from scheduler.messages.stimuli import ShutdownRequested, Stimulus, Tick, WakingContinued
 from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.resource_claims import ResourceClaim
@@ -95,3 +96,37 @@ def test_a_stop_finishes_the_search_first() -> None:
     commands = finished_by(hard, ShutdownRequested())
     assert any(TEXT in str(command) for command in commands)
     hard.engine.check()
+
+
+def with_terms(number: int) -> Cluster:
+    """Two nodes, and a pod with this many preferred terms of inter-pod affinity."""
+    made = Cluster()
+    made.nodes_like(2)
+    made.pod("near", labels={"app": "app-7"}, node="n1")
+    terms = [
+        {
+            "weight": 1,
+            "podAffinityTerm": {
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchLabels": {"app": f"app-{each}"}},
+            },
+        }
+        for each in range(number)
+    ]
+    made.pod("large", spec={"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}})
+    return made
+
+
+def test_an_attempt_at_a_large_pod_pauses_between_its_steps_and_ends_as_in_one() -> None:
+    whole = finished_by(with_terms(1_000), Tick())
+    commands, pauses = in_slices(with_terms(1_000))
+    assert pauses == 4
+    assert outcome_of(commands) == outcome_of(whole)
+    [binding] = [command for command in commands if isinstance(command, BindPod)]
+    assert binding.node == "n1"
+
+
+def test_an_attempt_at_a_pod_of_common_size_does_not_pause() -> None:
+    commands, pauses = in_slices(with_terms(100))
+    assert pauses == 0
+    assert any(isinstance(command, BindPod) for command in commands)
