@@ -188,7 +188,7 @@ def test_a_member_whose_devices_are_searched_for_at_length_starts_with_pauses_on
     # The first alternative leaves one device too few, which takes all ways to give the others away to find out.
     either = [{"name": f"a{count}", **device_documents.exactly("gpu", count=count)} for count in (2, 1)]
     others = [{"name": f"r{number}", "exactly": device_documents.exactly("gpu")} for number in range(5)]
-    requests = [{"name": "either", "firstAvailable": either}, *others]
+    requests: list[dict[str, Any]] = [{"name": "either", "firstAvailable": either}, *others]
     cluster.show(build(ResourceClaim, device_documents.claim("hard", requests=requests)))
     cluster.group(min_count=1)
     cluster.member("g0", cpu="1", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "hard"}]})
