@@ -141,3 +141,5 @@ class Run(Struct, eq=False):
     """The same as the class cache sees it."""
     extenders: ExtenderRound
     clock: Laps
+    is_large: bool = False
+    """Whether it pauses between its steps: ten thousand terms take long in each of them."""

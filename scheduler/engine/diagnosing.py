@@ -6,6 +6,7 @@ import numpy as np
 
 from scheduler.engine.cycle_context import Run
 from scheduler.engine.feasible import Feasible
+from scheduler.errors import PluginError
 from scheduler.framework.classes.first_refusals import FITS
 from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, outside_node_set
 from scheduler.messages.status import Code, Refusal
@@ -71,3 +72,13 @@ def _diagnosed(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | 
         unschedulable_plugins=frozenset(rejectors) | narrowed | feasible.rejectors,
         pending_plugins=frozenset(pending),
     )
+
+
+def explained(run: Run, feasible: Feasible) -> Diagnosis | None:
+    """Why the other nodes were refused, of an attempt that found one; also where the nominated node was enough. None
+    where a plugin raises on nodes that the decision does not look at."""
+    try:
+        run.filters.refresh_rows(run.of_class)
+    except PluginError:
+        return None
+    return diagnose(run, feasible)

@@ -27,17 +27,19 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.pod_template import is_large
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext, Depth, Laps, Run
-from scheduler.engine.diagnosing import diagnose, refused_as_a_whole
+from scheduler.engine.diagnosing import diagnose, explained, refused_as_a_whole
+from scheduler.engine.driving import PAUSE
 from scheduler.engine.error_texts import cause_of, failed_at, text_of
 from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
 from scheduler.engine.feasible import Feasible
 from scheduler.engine.outcome import NO_NODES, CycleOutcome, NotPlaced, Placed
 from scheduler.engine.post_filter_round import run_post_filters
-from scheduler.engine.reservation import refused_on_one_node
+from scheduler.engine.reservation import assume_and_reserve, refused_on_one_node
 from scheduler.engine.sampling import nodes_to_find, take_sample
-from scheduler.engine.searching import answers_in_steps, reserved, rest
+from scheduler.engine.searching import answers_in_steps, before_reserve, searching_plugins
 from scheduler.errors import PluginError
 from scheduler.framework.classes.first_refusals import FITS, OUTSIDE
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
@@ -68,7 +70,8 @@ def scheduling_cycle(
         if attempt.total_nodes == 0:  # 1
             return NotPlaced(NO_NODES)
         run = _begin(context, profile, pod, attempt, now, depth)
-        yield from rest(run)
+        if run.is_large:
+            yield PAUSE
         return (yield from _cycle(run))
     except PluginError as error:
         return NotPlaced(text_of(error), is_error=True)
@@ -88,8 +91,9 @@ def _begin(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
         view, journal, pod_class = fork.view, fork.journal, pod_class.copied(profile)
     attempt.was_class_known = pod_class.is_known
     of_class = ClassRun(pod, fragments, view, journal, attempt.plugin_times)
+    filters = pod_class.filters
     return Run(
-        context, profile, pod, attempt, now, depth, view, pod_class, pod_class.filters, of_class, extenders, clock
+        context, profile, pod, attempt, now, depth, view, pod_class, filters, of_class, extenders, clock, is_large(pod)
     )
 
 
@@ -101,7 +105,8 @@ def _cycle(run: Run) -> Cycle:
     if filters.pre_refusal is not None:
         return (yield from _refused_as_a_whole(run, filters.pre_refusal))
     attempt.only_nodes = filters.only
-    yield from rest(run)
+    if run.is_large:
+        yield PAUSE
 
     feasible = None
     if run.pod.pod.status.nominated_node_name and run.depth is not Depth.SCORE_ALL:
@@ -123,7 +128,7 @@ def _cycle(run: Run) -> Cycle:
         diagnosis = diagnose(run, feasible, _refused_where_nominated(run))
         return (yield from _no_fit(run, diagnosis))  # 7
     if run.depth in (Depth.EXPLAIN, Depth.SCORE_ALL):
-        attempt.diagnosis = _explained(run, feasible)
+        attempt.diagnosis = explained(run, feasible)
     if len(feasible.rows) == 1 and run.depth is not Depth.SCORE_ALL:  # 8
         row = int(feasible.rows[0])
     else:
@@ -134,7 +139,9 @@ def _cycle(run: Run) -> Cycle:
         return Placed(run.pod.on_node(node), filters.states)
     if run.context.cache.table.existing_row(node) is None:
         return NotPlaced(f'node "{node}" was removed while extenders were asked', is_error=True)
-    return (yield from reserved(run, node))  # 9, 10
+    if run.is_large or searching_plugins(run):
+        yield from before_reserve(run, node)
+    return assume_and_reserve(run, node)  # 9, 10
 
 
 def looked_at(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now) -> Run:
@@ -158,12 +165,13 @@ def place_on(
         if row is None:
             return NotPlaced(f'node "{node}" was removed while its group was tried', is_error=True)
         if is_checked:
-            if run.filters.pre_refusal is None:
-                yield from answers_in_steps(run, np.array([row], np.int64))
+            if run.filters.pre_refusal is None and (plugins := searching_plugins(run)):
+                yield from answers_in_steps(run, plugins, np.array([row], np.int64))
             refusal = run.filters.pre_refusal or _refusal_on(run, row)
             if refusal is not None:
                 return refused_on_one_node(refusal, "Filter")
-        return (yield from reserved(run, node))
+        yield from before_reserve(run, node)
+        return assume_and_reserve(run, node)
     except PluginError as error:
         return NotPlaced(text_of(error), is_error=True)
     except Exception as error:  # noqa: BLE001 - our own fault: this pod waits for its back-off, all others go on
@@ -190,7 +198,8 @@ def _nominated_node(run: Run) -> Generator[Calls, Answers, Feasible | None]:
     row = run.view.table.existing_row(run.pod.pod.status.nominated_node_name)
     if row is None or not _is_searched(run, row):
         return None
-    yield from answers_in_steps(run, np.array([row], np.int64))
+    if plugins := searching_plugins(run):
+        yield from answers_in_steps(run, plugins, np.array([row], np.int64))
     try:
         refusal = _refusal_on(run, row)
     except PluginError:
@@ -239,7 +248,8 @@ def _refused_where_nominated(run: Run) -> tuple[int, Refusal] | None:
 
 def _fitting(run: Run) -> Generator[Calls, Answers, Feasible]:
     filters = run.filters
-    run.of_class.answers = yield from answers_in_steps(run, run.view.rows)
+    if plugins := searching_plugins(run):
+        run.of_class.answers = yield from answers_in_steps(run, plugins, run.view.rows)
     filters.refresh_rows(run.of_class)
     feasible = Feasible(filters.feasible_rows, is_whole_class=True)
     if len(run.context.nominator.nodes):
@@ -300,16 +310,6 @@ def _sample(run: Run, feasible: Feasible) -> None:
 # --- 7. nothing fits --------------------------------------------------------------------------------------------------
 
 
-def _explained(run: Run, feasible: Feasible) -> Diagnosis | None:
-    """Why the other nodes were refused, of an attempt that found one; also where the nominated node was enough. None
-    where a plugin raises on nodes that the decision does not look at."""
-    try:
-        run.filters.refresh_rows(run.of_class)
-    except PluginError:
-        return None
-    return diagnose(run, feasible)
-
-
 def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlaced]:
     attempt, context, plugins = run.attempt, run.context, run.profile.post_filter_plugins
     if attempt.evaluated_nodes == 0:
@@ -355,7 +355,8 @@ def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlac
 
 def _best(run: Run, feasible: Feasible) -> Generator[Calls, Answers, int]:
     """The row with the best total. Brings the class's scores up to date."""
-    yield from rest(run)
+    if run.is_large:
+        yield PAUSE
     attempt, scores = run.attempt, run.pod_class.scores
     only_pre_scored = None
     if run.profile.pre_score_only_plugins and run.profile.score_plugins:

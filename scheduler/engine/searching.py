@@ -3,38 +3,33 @@ the steps of a cycle whose pod is large."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
-from scheduler.cluster.pod_template import is_large
 from scheduler.engine.cycle_context import Run
 from scheduler.engine.driving import PAUSE, pausing
 from scheduler.engine.extender_round import Answers, Calls
-from scheduler.engine.outcome import CycleOutcome
-from scheduler.engine.reservation import assume_and_reserve
-from scheduler.framework.classes.run import NO_ANSWERS
 from scheduler.framework.classes.run import Answers as FilterAnswers
 from scheduler.framework.plugin import Rows
-from scheduler.framework.stepwise import answers_of, look_ahead
+from scheduler.framework.stepwise import StepwisePlugin, answers_of, look_ahead
+from scheduler.messages.status import Skip
 
 
-def rest(run: Run) -> Generator[Calls, Answers, None]:
-    """A pause before the next step where the pod is large: ten thousand terms take long in each step."""
-    if is_large(run.pod):
-        yield PAUSE
+def searching_plugins(run: Run) -> Sequence[StepwisePlugin]:
+    """The plugins that may search for this pod. For most pods none: they cost no generator."""
+    states = run.filters.states
+    return [one for one in run.profile.stepwise_plugins if not isinstance(states.get(one.name), (Skip, type(None)))]
 
 
-def answers_in_steps(run: Run, rows: Rows) -> Generator[Calls, Answers, FilterAnswers]:
-    """What the plugins that may take long say to these rows; they are asked before the filters, and remember it."""
-    plugins = run.profile.stepwise_plugins
-    if not plugins:
-        return NO_ANSWERS
+def answers_in_steps(
+    run: Run, plugins: Sequence[StepwisePlugin], rows: Rows
+) -> Generator[Calls, Answers, FilterAnswers]:
+    """What these plugins say to the rows; they are asked before the filters, and remember it."""
     return (yield from pausing(answers_of(plugins, run.filters.states, run.of_class, rows)))
 
 
-def reserved(run: Run, node: str) -> Generator[Calls, Answers, CycleOutcome]:
-    """``assume_and_reserve``, once the plugins have searched the node."""
-    if run.profile.stepwise_plugins:
-        view = run.context.cache.view
-        yield from pausing(look_ahead(run.profile.stepwise_plugins, run.filters.states, run.pod, view, node))
-    yield from rest(run)
-    return assume_and_reserve(run, node)
+def before_reserve(run: Run, node: str) -> Generator[Calls, Answers, None]:
+    """The plugins search the node that the pod is about to get; and a pause where the pod is large."""
+    if plugins := searching_plugins(run):
+        yield from pausing(look_ahead(plugins, run.filters.states, run.pod, run.context.cache.view, node))
+    if run.is_large:
+        yield PAUSE

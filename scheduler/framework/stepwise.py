@@ -30,13 +30,12 @@ class StepwisePlugin(FilterPlugin):
 def answers_of(
     plugins: Sequence[StepwisePlugin], states: Mapping[str, State | Skip], run: ClassRun, rows: Rows
 ) -> Steps[Answers]:
-    """What the plugins say to these rows. One that raises has no answer: it will raise again where it is asked in its
-    turn."""
+    """What the plugins, none of which has skipped the pod, say to these rows. One that raises has no answer: it will
+    raise again where it is asked in its turn."""
     found: dict[str, Verdicts | None] = {}
     for plugin in plugins:
-        state = states.get(plugin.name)
-        if state is None or isinstance(state, Skip):
-            continue
+        state = states[plugin.name]
+        assert not isinstance(state, Skip)
         steps = plugin.filter_in_steps(state, run.pod, run.view, rows)
         if run.times is not None:
             steps = run.times.timing_steps(steps, plugin.name, "Filter")
@@ -50,12 +49,10 @@ def answers_of(
 def look_ahead(
     plugins: Sequence[StepwisePlugin], states: Mapping[str, State | Skip], pod: PodInfo, view: View, node: str
 ) -> Steps[None]:
-    """The plugins that did not skip the pod search the node that it is about to get. One that raises has to say so
-    where it reserves."""
+    """The plugins search the node that the pod is about to get. One that raises has to say so where it reserves."""
     for plugin in plugins:
-        state = states.get(plugin.name)
-        if state is None or isinstance(state, Skip):
-            continue
+        state = states[plugin.name]
+        assert not isinstance(state, Skip)
         try:
             yield from plugin.look_ahead(state, pod, view, node)
         except Exception:  # noqa: BLE001 - a plugin's, as said
