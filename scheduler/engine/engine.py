@@ -178,7 +178,8 @@ class Engine(EngineParts):
         """The next slice of a search, with the time at which it began."""
         self._searches_since = None
         self.cache.devices.now_nanoseconds = began.wall
-        return self._tried((self.cycles.go_on if self.cycles.is_searching else self.group_cycles.step)(began), began)
+        go_on = self.cycles.go_on if self.cycles.is_searching else self.group_cycles.step
+        return self._concluded(go_on(began), began)
 
     def _finish(self) -> list[Command]:
         """The rest of the stimulus or the attempt that was interrupted."""
@@ -193,6 +194,8 @@ class Engine(EngineParts):
 
     def _concluded(self, steps: Sequence[Step], now: Now) -> list[Command]:
         commands = self._drain(steps, now)
+        is_searching = self.cycles.is_searching or self.group_cycles.is_step_paused
+        self._searches_since = now if is_searching else None
         if self.queue.has_held:
             for queued, is_error in self.queue.take_held():
                 commands += self.reports.held_back(queued, is_error, self.handlers.gave_up_room(queued, now), now)
@@ -217,16 +220,11 @@ class Engine(EngineParts):
         if queued is None:
             return self._step_of_group(now) if is_group_ready else None
         self._is_groups_turn = True
-        return self._tried(self._try_group(queued, now) if queued.group else self._try(queued, now), now)
+        return self._concluded(self._try_group(queued, now) if queued.group else self._try(queued, now), now)
 
     def _step_of_group(self, now: Now) -> list[Command]:
         self._is_groups_turn = False
-        return self._tried(self.group_cycles.step(now), now)
-
-    def _tried(self, steps: Sequence[Step], now: Now) -> list[Command]:
-        is_searching = self.cycles.is_searching or self.group_cycles.is_step_paused
-        self._searches_since = now if is_searching else None
-        return self._concluded(steps, now)
+        return self._concluded(self.group_cycles.step(now), now)
 
     @property
     def is_paused(self) -> bool:

@@ -10,7 +10,7 @@ from scheduler.cluster.devices.allocated import Holdings
 from scheduler.framework.plugin import Wait
 from scheduler.messages.commands import BindPod, CallExtender, RunPlugin, UpdateObject
 from scheduler.messages.status import unschedulable
-from scheduler.messages.stimuli import Tick
+from scheduler.messages.stimuli import Tick, WakingContinued
 from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.resource_claims import ResourceClaim
@@ -307,3 +307,22 @@ def test_a_group_object_that_cannot_be_read_as_one_changes_nothing_else() -> Non
     cluster.members(1, cpu="1")
     cluster.schedule_all()
     assert cluster.bound() == {"g0": "n"}
+
+
+def test_members_that_are_large_start_together_with_pauses_on_the_way() -> None:
+    cluster = Gangs()
+    cluster.nodes_like(2, cpu="8")
+    cluster.group(min_count=2)
+    terms = [
+        {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": f"a{each}"}}}}
+        for each in range(1_000)
+    ]
+    cluster.members(2, spec={"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}})
+    pauses = 0
+    for _ in range(30):
+        cluster.schedule()
+        while cluster.engine.is_waking:
+            cluster.feed(WakingContinued())
+            pauses += 1
+    assert pauses >= 2
+    assert set(cluster.bound()) == {"g0", "g1"}

@@ -8,7 +8,7 @@ from typing import Any
 from scheduler.engine.commands import Command
 from scheduler.engine.engine import Engine
 from scheduler.engine.recording.outcome import outcome_of
-from scheduler.messages.commands import BindPod
+from scheduler.messages.commands import BindPod, CallExtender
 from scheduler.messages.stimuli import ShutdownRequested, Stimulus, Tick, WakingContinued
 from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.resource_claims import ResourceClaim
@@ -98,9 +98,9 @@ def test_a_stop_finishes_the_search_first() -> None:
     hard.engine.check()
 
 
-def with_terms(number: int) -> Cluster:
+def with_terms(number: int, **configuration: Any) -> Cluster:
     """Two nodes, and a pod with this many preferred terms of inter-pod affinity."""
-    made = Cluster()
+    made = Cluster(configuration=configuration)
     made.nodes_like(2)
     made.pod("near", labels={"app": "app-7"}, node="n1")
     terms = [
@@ -130,3 +130,18 @@ def test_an_attempt_at_a_pod_of_common_size_does_not_pause() -> None:
     commands, pauses = in_slices(with_terms(100))
     assert pauses == 0
     assert any(isinstance(command, BindPod) for command in commands)
+
+
+def test_a_large_pod_of_which_an_extender_was_asked_goes_on_after_the_answer() -> None:
+    extender = {"urlPrefix": "http://e.test", "nodeCacheCapable": True, "filterVerb": "filter"}
+    large = with_terms(1_000, extenders=[extender])
+    for _ in range(5):
+        large.schedule()
+        while large.engine.is_waking:
+            large.feed(WakingContinued())
+    large.answer(large.write(CallExtender), {"NodeNames": ["n0", "n1"]})
+    assert large.engine.is_waking
+    large.pod("next")
+    large.schedule()
+    assert large.write(BindPod, "large").node == "n1"
+    large.engine.check()
