@@ -161,11 +161,12 @@ class PodCounts:
 
     def add(self, info: PodInfo, row: int) -> None:
         key = info.namespace, frozenset(info.labels.items())
-        if key in self._groups:
-            group = self._groups.writable(key, _Group.copied)
+        known = self._groups.get(key)
+        if known is not None:
+            group = self._groups.writable(known.key, _Group.copied)
         else:
             group = self._groups[key] = self._new_group(key, info)
-            self._file(*key)
+            self._file(group)
         group.rows[row] = group.rows.get(row, 0) + 1
         if info.is_terminating:
             group.terminating[row] = group.terminating.get(row, 0) + 1
@@ -173,17 +174,17 @@ class PodCounts:
 
     def remove(self, info: PodInfo, row: int) -> None:
         """Raises InvariantViolation if no such pod was added on the row."""
-        key = info.namespace, frozenset(info.labels.items())
-        if key not in self._groups or row not in self._groups[key].rows:
+        known = self._groups.get((info.namespace, frozenset(info.labels.items())))
+        if known is None or row not in known.rows:
             raise InvariantViolation(f"pod {info.key} is taken from row {row}, where no pod of its labels is counted")
-        group = self._groups.writable(key, _Group.copied)
+        group = self._groups.writable(known.key, _Group.copied)
         _decrease(group.rows, row)
         if info.is_terminating:
             _decrease(group.terminating, row)
         self._change(group, row, -1, info.is_terminating)
         if not group.rows:
-            del self._groups[key]
-            self._unfile(*group.key)
+            del self._groups[group.key]
+            self._unfile(group)
 
     def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
         """Another version of a pod on its row. Most changes are of the status and leave the versions alone."""
@@ -329,18 +330,21 @@ class PodCounts:
                     best, least = [labels for part in found for labels in part], size
         return best
 
-    def _file(self, namespace: str, labels: _Labels) -> None:
+    def _file(self, group: _Group) -> None:
         if self._below is None:
-            for key, value in (_ANY_LABEL, *labels):
+            namespace, labels = group.key
+            for key, value in (_ANY_LABEL, *group.labels.items()):
                 self._labelled.setdefault((namespace, key, value), {})[labels] = None
 
-    def _unfile(self, namespace: str, labels: _Labels) -> None:
+    def _unfile(self, group: _Group) -> None:
         if self._below is None:
-            for key, value in (_ANY_LABEL, *labels):
+            namespace, labels = group.key
+            for key, value in (_ANY_LABEL, *group.labels.items()):
                 place = self._labelled[namespace, key, value]
-                del place[labels]
-                if not place:
+                if len(place) == 1:
                     del self._labelled[namespace, key, value]
+                else:
+                    del place[labels]
 
     def _recount(self, query_id: int, *, live_only: bool) -> RowCounts:
         total = RowCounts()

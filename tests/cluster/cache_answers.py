@@ -9,6 +9,7 @@ from scheduler.cluster.pod_counts import ALL_NAMESPACES
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.volumes.csi import Attachable
 from scheduler.cluster.volumes.disks import disks_of
+from scheduler.cluster.volumes.ranked import Wish
 from scheduler.objects.quantity import parse
 from scheduler.objects.selector_fields import LabelSelector
 from scheduler.objects.selectors import EVERYTHING, parse_selector
@@ -106,8 +107,8 @@ def volume_answers(cache: ClusterCache, rows: list[tuple[int, str]]) -> dict[str
     for storage_class in CLASSES:
         pool, capacity = volumes.pool(storage_class), volumes.capacity(storage_class)
         for selector in (EVERYTHING, GOLD):
-            first = pool.smallest_of_rows(table, parse("1Gi"), selector, is_shared, [])
-            second = pool.smallest_of_rows(table, parse("1Gi"), selector, lambda _: True, [first])
+            wishes = [Wish(pool.ranks(parse("1Gi"), selector, accepts)) for accepts in (is_shared, lambda _: True)]
+            first, second = pool.given(table, wishes)
             ranks = {name: (int(first[row]), int(second[row])) for row, name in rows if table.exists[row]}
             found["ranks", storage_class, str(selector)] = ranks
         for size in ("1Gi", "3Gi"):

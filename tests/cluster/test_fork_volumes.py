@@ -12,6 +12,7 @@ from scheduler import testing
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
+from scheduler.cluster.volumes.ranked import Wish
 from scheduler.cluster.volumes.reserved import Release, Reservation, StaticBinding
 from scheduler.objects.kinds import Kind
 from scheduler.objects.quantity import parse
@@ -42,7 +43,7 @@ def ranks(cache: ClusterCache) -> list[bool]:
     pool = cache.volumes.pool("fast")
 
     def ask(table: NodeTable) -> list[bool]:
-        found = pool.smallest_of_rows(table, parse("1Gi"), GOLD, lambda _: True, [])
+        (found,) = pool.given(table, [Wish(pool.ranks(parse("1Gi"), GOLD, lambda _: True))])
         return [bool(rank != np.iinfo(np.int64).max) for rank in found]
 
     assert ask(cache.table) == ask(cache.table)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.table import NodeTable
-from scheduler.cluster.volumes.by_label import ByLabel, places_of_labels, places_of_terms, terms_of
-from scheduler.cluster.volumes.ranked import RankedThings, SlotLabels
+from scheduler.cluster.volumes.by_label import ByLabel, Ranked, places_of_labels, places_of_terms, terms_of
+from scheduler.cluster.volumes.ranked import RankedThings, SlotLabels, Wish
 from scheduler.cluster.volumes.reach import NO_RANK, Column
 from scheduler.objects.node_selectors import NodeSelector, NodeSelectorTerm, parse_node_selector
 from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError, parse_selector
@@ -103,39 +103,43 @@ class VolumePool:
         return [volume for volume in volumes if volume.is_claimed_by(claim)]
 
     def smallest(
-        self, size: int, labels: Mapping[str, str], taken: Collection[str], accepts: Accepts
+        self, since: Ranked, labels: Mapping[str, str], taken: Collection[str], accepts: Accepts
     ) -> PersistentVolume | None:
-        """The smallest free volume of at least ``size`` (nano-bytes) that a node with these labels reaches and
-        ``accepts`` takes, but those already ``taken``; of equal ones the first by name. None if there is none."""
-        best: tuple[int, str] | None = None
+        """The first free volume, by size and name, that a node with these labels reaches and ``accepts`` takes, but
+        those already ``taken``. None if there is none. ``since``: size (nano-bytes) and name to begin with."""
+        best: Ranked | None = None
         for listed in self._free.lists(labels):
-            for at in range(bisect_left(listed, (size, "")), len(listed)):
+            for at in range(bisect_left(listed, since), len(listed)):
                 ranked = listed[at]
                 if best is not None and ranked >= best:
                     break
                 name = ranked[1]
+                if name in taken:
+                    continue
                 selector = self._selectors[name]
                 reached = selector is None or selector.matches(labels)
-                if reached and name not in taken and accepts(self._volumes[name]):
+                if reached and accepts(self._volumes[name]):
                     best = ranked
                     break
         return self._volumes[best[1]] if best is not None else None
 
-    def smallest_of_rows(
-        self, table: NodeTable, size: int, labels: Selector, accepts: Accepts, taken: Sequence[Column]
-    ) -> Column:
-        """For every row of the table the free volume that ``smallest`` finds there, as a rank that stands for it until
-        the pool changes: int64, NO_RANK where there is none.
+    def ranks(self, size: int, labels: Selector, accepts: Accepts) -> Column:
+        """By slot, numbers that order the free volumes as ``smallest`` does, and stand for them until the pool changes:
+        NO_RANK for those that will not do.
 
         ``labels``: what the volume's must be. ``accepts`` decides by all of a volume but its labels, size and name.
-        ``taken``: the ranks that each row has given away before.
         """
 
         def will_do(slots: Column) -> Mask:
             mask = self._kinds.accepted(slots, accepts)
             return mask & self._labels.matching(labels, slots) if labels is not EVERYTHING else mask
 
-        return self._ranked.least(table, self._ranked.ranks(size, will_do), taken)
+        return self._ranked.ranks(size, will_do)
+
+    def given(self, table: NodeTable, wishes: Sequence[Wish]) -> Iterator[Column]:
+        """For every row of the table the free volume that ``smallest`` finds there, for one wish after the other, each
+        without what the earlier ones got: as a rank, int64, NO_RANK where there is none."""
+        return self._ranked.given(table, wishes)
 
 
 Kind = tuple[str, str, str, tuple[str, ...]]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.label_columns import LabelColumn, LabelColumns
 from scheduler.cluster.node_matching import matches_requirement
@@ -15,6 +16,19 @@ from scheduler.cluster.volumes.reach import NO_RANK, Column, Reach, Term
 from scheduler.objects.selectors import Selector
 
 Mask = npt.NDArray[np.bool_]
+
+
+MAX_PAIRS = 2**20
+"""Things that reach a row, over the rows that are looked at together: some 24 MiB of arrays."""
+
+
+class Wish(Struct, frozen=True, eq=False):
+    """What one of several that choose after each other would take."""
+
+    ranks: Column
+    """By slot, as of ``RankedThings.ranks``."""
+    rows: Mask | None = None
+    """By row, whether it chooses there at all; None: everywhere."""
 
 
 class RankedThings:
@@ -101,28 +115,46 @@ class RankedThings:
         by_slot[large] = ranks
         return by_slot
 
-    def least(self, table: NodeTable, ranks: Column, taken: Sequence[Column] = ()) -> Column:
-        """By row, the smallest of the ranks (by slot) that reach it and that no ``taken`` column has there.
+    def least(self, table: NodeTable, ranks: Column) -> Column:
+        """By row, the smallest of the ranks (by slot) that reach it; NO_RANK where there is none."""
+        return self._reach.least(table, ranks)
 
-        With many taken ones this grows with their square: it is worked out once for all rows that are alike.
+    def given(self, table: NodeTable, wishes: Sequence[Wish], max_pairs: int = MAX_PAIRS) -> Iterator[Column]:
+        """For one wish after the other, by row the smallest of its ranks that reaches the row and that no earlier wish
+        got there; NO_RANK where there is none.
+
+        Worked out once for rows that are alike. Costs time by the number of wishes times that of the things.
         """
-        count = len(taken) + 1
-        if taken and table.size:
-            alike = self._reach.alike(table)
-            few = [column[alike.rows] for column in taken]
-            if all(np.array_equal(part[alike.numbers], column) for part, column in zip(few, taken, strict=True)):
-                columns = self._reach.firsts(table, ranks, count, alike.rows)
-                return _least(columns, few, len(alike.rows))[alike.numbers]
-        return _least(self._reach.firsts(table, ranks, count), taken, table.size)
+        rows, numbers = self._told_apart(table, wishes)
+        given = np.full((len(wishes), len(rows)), NO_RANK, np.int64)
+        step = max(1, max_pairs // max(1, len(self.names)))
+        for start in range(0, len(rows), step):
+            part = rows[start : start + step]
+            _give(wishes, part, *self._reach.reaching(table, part), given[:, start : start + step])
+        for column in given:
+            yield column[numbers]
+
+    def _told_apart(self, table: NodeTable, wishes: Sequence[Wish]) -> tuple[Column, Column]:
+        """One row of each sort that the same things reach and that the same wishes are about; and the sort by row."""
+        alike = self._reach.alike(table)
+        rows, numbers = alike.rows, alike.numbers
+        for mask in {id(wish.rows): wish.rows for wish in wishes if wish.rows is not None}.values():
+            _, rows, numbers = np.unique(2 * numbers + mask, return_index=True, return_inverse=True)
+            numbers = numbers.reshape(-1)
+        return rows, numbers
 
 
-def _least(columns: Sequence[Column], taken: Sequence[Column], size: int) -> Column:
-    best = np.full(size, NO_RANK, np.int64)
-    gone = np.stack(taken) if taken else None
-    for column in columns:
-        free = column if gone is None else np.where((gone == column).any(axis=0), NO_RANK, column)
-        best = np.minimum(best, free)
-    return best
+def _give(wishes: Sequence[Wish], rows: Column, slots: Column, owners: Column, given: Column) -> None:
+    """Fill in ``given``, an array a wish, an entry a row. ``owners``: the index of the row that each slot reaches."""
+    for wish, best in zip(wishes, given, strict=True):
+        if not len(slots):
+            return
+        ranks = wish.ranks[slots]
+        np.minimum.at(best, owners, ranks)
+        if wish.rows is not None:
+            best[~wish.rows[rows]] = NO_RANK
+        is_left = (ranks != best[owners]) | (ranks == NO_RANK)
+        slots, owners = slots[is_left], owners[is_left]
 
 
 class SlotLabels:

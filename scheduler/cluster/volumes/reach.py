@@ -101,21 +101,23 @@ class _Shape:
             if slot != _NOTHING:
                 yield slot, self._places.values[place] or ()
 
-    def firsts(self, here: Column, ranks: Column, count: int) -> Iterator[Column]:
-        """For each of these places (by id) the smallest of the ranks (by slot) that reach it, then the second, ...: at
-        most ``count`` columns, and none that is empty."""
-        named = self._named[: self._size]
-        found = ranks[self._slots[: self._size]]
-        for turn in range(count):
-            best = np.full(len(self._places), NO_RANK, np.int64)
-            np.minimum.at(best, named, found)
-            best[ABSENT] = NO_RANK
-            column = best[here]
-            if not (column != NO_RANK).any():
-                return
-            yield column
-            if turn + 1 < count:
-                found = np.where(found == best[named], NO_RANK, found)
+    def least(self, here: Column, ranks: Column) -> Column:
+        """For each of these places (by id) the smallest of the ranks (by slot) that reach it."""
+        best = np.full(len(self._places), NO_RANK, np.int64)
+        np.minimum.at(best, self._named[: self._size], ranks[self._slots[: self._size]])
+        best[ABSENT] = NO_RANK
+        return best[here]
+
+    def reaching(self, here: Column) -> tuple[Column, Column]:
+        """The slots that reach each of these places (by id), and beside each the index of its place in ``here``."""
+        used = np.flatnonzero(self._slots[: self._size] != _NOTHING)
+        used = used[np.argsort(self._named[used], kind="stable")]
+        named = self._named[used]
+        first = np.searchsorted(named, here, "left")
+        counts = np.where(here == ABSENT, 0, np.searchsorted(named, here, "right") - first)
+        indices = np.repeat(np.arange(len(here)), counts)
+        within = np.arange(len(indices)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return self._slots[used[np.repeat(first, counts) + within]], indices
 
     def places_of_rows(self, table: NodeTable) -> Column:
         """By row, the id of its place; 0 where nothing of this shape reaches it. Another array after each change."""
@@ -215,24 +217,29 @@ class Reach:
             kept = [entry for entry in self._entries[slot] if entry[0] != key]
             self._entries[slot] = (*kept, *[(key, new.add(slot, place)) for place in places])
 
-    def firsts(self, table: NodeTable, ranks: Column, count: int, rows: Column | None = None) -> list[Column]:
-        """Columns of ranks, one entry for each of the rows (None: of all), of which the ``count`` smallest of a row are
-        those of the first ``count`` slots that reach it (some perhaps twice); NO_RANK where there are fewer, and no
-        column where no row has one.
+    def least(self, table: NodeTable, ranks: Column) -> Column:
+        """By row of the table, the smallest of the ranks of the slots that reach it; NO_RANK where there is none.
 
         ``ranks``: int64 by slot, NO_RANK for those that do not matter, and for slot 0.
         """
-        found: list[Column] = []
+        best = np.full(table.size, NO_RANK, np.int64)
         for shape in self._shapes.values():
-            here = shape.places_of_rows(table)
-            found += shape.firsts(here if rows is None else here[rows], ranks, count)
-        return found
+            best = np.minimum(best, shape.least(shape.places_of_rows(table), ranks))
+        return best
+
+    def reaching(self, table: NodeTable, rows: Column) -> tuple[Column, Column]:
+        """The slots that reach each of these rows, some perhaps twice, and beside each the index of its row in
+        ``rows``."""
+        found = [shape.reaching(shape.places_of_rows(table)[rows]) for shape in self._shapes.values()]
+        if not found:
+            return rows[:0], rows[:0]
+        return np.concatenate([slots for slots, _ in found]), np.concatenate([indices for _, indices in found])
 
     def alike(self, table: NodeTable) -> Alike:
         """The rows of the table by what reaches them."""
         places = [shape.places_of_rows(table) for shape in self._shapes.values()]
         known = self._alike
-        if known is None or not _are_same(places, self._alike_of):
+        if known is None or len(known.numbers) != table.size or not _are_same(places, self._alike_of):
             numbers = np.zeros(table.size, np.int64)
             rows = numbers[:1]
             for here in places:

@@ -15,8 +15,10 @@ from msgspec import Struct
 from scheduler.cluster.node_matching import matches_requirement
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
+from scheduler.cluster.volumes.by_label import Ranked
 from scheduler.cluster.volumes.facts import Volumes
 from scheduler.cluster.volumes.pools import CapacityPool, VolumePool, node_affinity_of, reaches
+from scheduler.cluster.volumes.ranked import Wish
 from scheduler.cluster.volumes.reach import NO_RANK, Column
 from scheduler.errors import SchedulerError
 from scheduler.objects.kinds import Kind
@@ -24,7 +26,13 @@ from scheduler.objects.node_selectors import topology_matches
 from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selector_fields import TopologySelectorTerm
 from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError, parse_selector
-from scheduler.objects.storage import NO_PROVISIONER, CSIDriver, PersistentVolume, PersistentVolumeClaim, StorageClass
+from scheduler.objects.storage import (
+    NO_PROVISIONER,
+    CSIDriver,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 
 
 class UnusableClaim(SchedulerError):
@@ -50,6 +58,9 @@ Mask = npt.NDArray[np.bool_]
 IS_BINDABLE, NOT_FOUND, TOO_SMALL = 0, 2, 4
 """A row's answer: all claims have a source, one has none, there is no room to make one."""
 
+WhatItTakes = tuple[str, int, Selector, str, str, frozenset[str]]
+"""Class, size, labels, volume mode, attributes class and access modes: claims with equal ones take the same volumes."""
+
 NOT_BINDABLE = Sources(is_bindable=False)
 NO_SPACE = Sources(has_space=False)
 
@@ -68,6 +79,7 @@ class DelayedClaim(Struct, frozen=True):
     """A volume whose claimRef is this claim: no other will do."""
     capacity: CapacityPool | None
     """None where capacity is no concern."""
+    what_it_takes: WhatItTakes
 
     def accepts(self, volume: PersistentVolume) -> bool:
         """Whether a free volume of sufficient size would do, on a node that reaches it."""
@@ -81,11 +93,17 @@ class DelayedClaim(Struct, frozen=True):
             and set(self.claim.spec.access_modes) <= set(volume.spec.access_modes)
         )
 
-    def match(self, labels: Mapping[str, str], taken: set[str]) -> PersistentVolume | None:
-        """The volume that this claim gets on a node with these labels, but those ``taken`` by other claims."""
+    def match(
+        self, labels: Mapping[str, str], taken: set[str], searched: dict[WhatItTakes, Ranked | None]
+    ) -> PersistentVolume | None:
+        """The volume that this claim gets on a node with these labels, but those ``taken`` by other claims.
+        ``searched``: up to which volume others have searched that take the same; None: to the end."""
         if self.set_aside is not None and self.set_aside.metadata.name not in taken:
             return self.set_aside if reaches(self.set_aside, labels) else None
-        return self.pool.smallest(self.size, labels, taken, self.accepts)
+        since = searched.get(self.what_it_takes, (self.size, ""))
+        found = self.pool.smallest(since, labels, taken, self.accepts) if since is not None else None
+        searched[self.what_it_takes] = None if found is None else (found.storage_capacity, found.metadata.name)
+        return found
 
     def can_be_made(self, labels: Mapping[str, str]) -> Sources | None:
         """None if its provisioner can make a volume for a node with these labels; else the node's answer."""
@@ -129,10 +147,11 @@ class DelayedClaims:
         A claim that several volumes of the pod name needs a source for each of them, and takes the first.
         """
         taken: set[str] = set()
+        searched: dict[WhatItTakes, Ranked | None] = {}
         bindings: list[tuple[PersistentVolume, PersistentVolumeClaim]] = []
         to_make = list(self.to_make)
         for each in self._to_match:
-            volume = each.match(labels, taken)
+            volume = each.match(labels, taken, searched)
             if volume is None:
                 to_make.append(each)
             else:
@@ -156,49 +175,67 @@ class DelayedClaims:
         codes = np.zeros(volumes.table.size, np.int16)
         for _, short in self.shortfalls(volumes):
             codes = np.where(codes == IS_BINDABLE, short, codes)
+            if (codes != IS_BINDABLE).all():
+                break
         return codes
 
     def shortfalls(self, volumes: Volumes) -> Iterator[tuple[DelayedClaim, Codes]]:
         """The same claim by claim, for those that no existing volume serves somewhere: IS_BINDABLE where one does."""
-        table = volumes.table
-        search = _Search(volumes)
-        to_make = [(each, np.ones(table.size, np.bool_)) for each in self.to_make]
-        to_make += [(each, ~search.match(each)) for each in self._to_match]
-        for each, is_needed in to_make:
-            if is_needed.any():
-                yield each, np.where(is_needed, each.codes_if_made(table), np.int16(IS_BINDABLE))
+        made: dict[tuple[str, int], Codes] = {}
+
+        def if_made(claim: DelayedClaim) -> Codes:
+            key = claim.storage_class.metadata.name, claim.size
+            if key not in made:
+                made[key] = claim.codes_if_made(volumes.table)
+            return made[key]
+
+        for each in self.to_make:
+            yield each, if_made(each)
+        for each, served in zip(self._to_match, _served(self._to_match, volumes), strict=True):
+            if not served.all():
+                yield each, np.where(served, np.int16(IS_BINDABLE), if_made(each))
 
 
-class _Search:
-    """Existing volumes for one claim after the other, for all rows at once."""
+def _served(claims: Sequence[DelayedClaim], volumes: Volumes) -> Iterator[Mask]:
+    """For one claim after the other, the rows on which it gets an existing volume: bool, one a row."""
+    table = volumes.table
+    set_aside = _SetAside(volumes)
+    wishes: dict[str, list[Wish]] = {}
+    pools: dict[str, VolumePool] = {}
+    ranks: dict[WhatItTakes, Column] = {}
+    own: list[Mask | None] = []
+    for each in claims:
+        name = each.claim.storage_class
+        pools[name] = each.pool
+        if each.what_it_takes not in ranks:
+            ranks[each.what_it_takes] = each.pool.ranks(each.size, each.labels, each.is_of_its_kind)
+        matched, searching = set_aside.match(each) if each.set_aside is not None else (None, None)
+        own.append(matched)
+        wishes.setdefault(name, []).append(Wish(ranks[each.what_it_takes], searching))
+    given = {name: pool.given(table, wishes[name]) for name, pool in pools.items()}
+    for each, matched in zip(claims, own, strict=True):
+        found: Mask = next(given[each.claim.storage_class]) != NO_RANK
+        yield found if matched is None else matched | found
+
+
+class _SetAside:
+    """Volumes that are set aside for a claim, for one claim after the other, for all rows at once."""
 
     def __init__(self, volumes: Volumes) -> None:
         self._volumes = volumes
-        self._table = volumes.table
-        self._taken: dict[str, list[Column]] = {}
-        """Class → by row the ranks, in its pool, of the volumes that earlier claims got."""
         self._given: dict[str, Mask] = {}
-        """Volume that is set aside → rows on which its claim got it."""
+        """Volume → rows on which its claim got it, whether it reaches them or not."""
 
-    def match(self, claim: DelayedClaim) -> Mask:
-        """Rows on which the claim gets a volume: bool, one a row."""
-        size = self._table.size
-        matched = np.zeros(size, np.bool_)
-        searching = np.ones(size, np.bool_)
-        if claim.set_aside is not None:
-            name = claim.set_aside.metadata.name
-            searching = self._given.get(name, matched)
-            selector = node_affinity_of(claim.set_aside)
-            reached = self._volumes.matching_rows(selector) if selector is not None else np.ones(size, np.bool_)
-            matched = reached & ~searching
-            self._given[name] = searching | matched
-        if searching.any():
-            taken = self._taken.setdefault(claim.storage_class.metadata.name, [])
-            best = claim.pool.smallest_of_rows(self._table, claim.size, claim.labels, claim.is_of_its_kind, taken)
-            found = searching & (best != NO_RANK)
-            taken.append(np.where(found, best, NO_RANK))
-            matched = matched | found
-        return matched
+    def match(self, claim: DelayedClaim) -> tuple[Mask, Mask]:
+        """Rows on which the claim gets its volume, and those where it has it already: there it looks for another."""
+        assert claim.set_aside is not None
+        name, size = claim.set_aside.metadata.name, self._volumes.table.size
+        searching = self._given.get(name, np.zeros(size, np.bool_))
+        selector = node_affinity_of(claim.set_aside)
+        reached = self._volumes.matching_rows(selector) if selector is not None else np.ones(size, np.bool_)
+        matched = reached & ~searching
+        self._given[name] = searching | matched
+        return matched, searching
 
 
 def _prepared(claim: PersistentVolumeClaim, view: View) -> DelayedClaim:
@@ -224,6 +261,14 @@ def _prepared(claim: PersistentVolumeClaim, view: View) -> DelayedClaim:
         pool,
         _set_aside(claim, size or 0, pool),
         view.volumes.capacity(class_name) if watches_capacity else None,
+        (
+            class_name,
+            size or 0,
+            labels,
+            claim.volume_mode,
+            claim.volume_attributes_class,
+            frozenset(claim.spec.access_modes),
+        ),
     )
 
 

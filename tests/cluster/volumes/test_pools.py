@@ -71,7 +71,7 @@ def test_the_smallest_volume_is_the_one_that_looking_at_each_would_find(
         and name not in taken
         and reaches(volume, node)
     ]
-    found = pool.smallest(parse(f"{size}Gi"), node, taken, lambda _: True)
+    found = pool.smallest((parse(f"{size}Gi"), ""), node, taken, lambda _: True)
     assert (found.metadata.name if found is not None else None) == (min(fitting)[1] if fitting else None)
     aside = [volume.metadata.name for volume in pool.set_aside_for(builders.claim("c"))]
     assert aside == sorted(name for name, volume in kept.items() if volume.spec.claim_ref is not None)
@@ -82,7 +82,7 @@ def test_a_volume_that_is_not_accepted_gives_way_to_the_next() -> None:
     pool = VolumePool()
     for name in ("a", "b"):
         pool.put(_volume(name, 1, [], "Available", False))
-    found = pool.smallest(0, {}, (), lambda volume: volume.metadata.name != "a")
+    found = pool.smallest((0, ""), {}, (), lambda volume: volume.metadata.name != "a")
     assert found is not None and found.metadata.name == "b"
 
 

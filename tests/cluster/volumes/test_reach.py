@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scheduler import testing
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.volumes.pools import CapacityPool, VolumePool
-from scheduler.cluster.volumes.ranked import RankedThings, SlotLabels
+from scheduler.cluster.volumes.ranked import RankedThings, SlotLabels, Wish
 from scheduler.cluster.volumes.reach import NO_RANK, Reach
 from scheduler.objects.quantity import parse
 from scheduler.objects.requirements import Operator, Requirement
@@ -97,26 +97,31 @@ def _is_matched(selector: Selector, volume: PersistentVolume) -> bool:
 
 
 def agree(table: NodeTable, pool: VolumePool, claims: list[tuple[int, Selector]]) -> None:
-    taken: list[np.ndarray] = []
+    sizes = [parse(f"{gigabytes}Gi") for gigabytes, _ in claims]
+    wishes = [
+        Wish(pool.ranks(size, selector, lambda volume: True), rows)
+        for size, (_, selector), rows in zip(sizes, claims, _rows_chosen(table, len(claims)), strict=True)
+    ]
     given_away: list[set[str]] = [set() for _ in range(table.size)]
-    for gigabytes, selector in claims:
-        size = parse(f"{gigabytes}Gi")
-        ranks = pool.smallest_of_rows(table, size, selector, lambda volume: True, taken)
+    for size, (_, selector), wish, ranks in zip(sizes, claims, wishes, pool.given(table, wishes), strict=True):
         names: dict[int, str] = {}
         for row in range(table.size):
-            found = pool.smallest(
-                size,
-                labels_of(table, row),
-                given_away[row],
-                partial(_is_matched, selector),
-            )
+            if wish.rows is not None and not wish.rows[row]:
+                assert ranks[row] == NO_RANK
+                continue
+            found = pool.smallest((size, ""), labels_of(table, row), given_away[row], partial(_is_matched, selector))
             assert (found is None) == (ranks[row] == NO_RANK)
             if found is not None:
                 given_away[row].add(found.metadata.name)
                 # A rank stands for one volume, whatever the row.
                 assert names.setdefault(int(ranks[row]), found.metadata.name) == found.metadata.name
         assert len(set(names.values())) == len(names)
-        taken.append(ranks)
+
+
+def _rows_chosen(table: NodeTable, count: int) -> list[np.ndarray | None]:
+    """Some claims choose on every other row only, or every third."""
+    numbers = np.arange(table.size)
+    return [None if claim % 3 == 0 else numbers % (claim % 3 + 1) == 0 for claim in range(count)]
 
 
 @settings(max_examples=150)
@@ -149,10 +154,9 @@ def test_places_that_nothing_names_any_more_are_forgotten() -> None:
         reach.put(2, at(f"other-{number}"))
         reach.drop(2)
     ranks = np.array([NO_RANK, 7], np.int64)
-    (found,) = reach.firsts(table, ranks, 1)
-    assert found.tolist() == [7, NO_RANK, 7]
+    assert reach.least(table, ranks).tolist() == [7, NO_RANK, 7]
     reach.drop(1)
-    assert reach.firsts(table, ranks, 1) == []
+    assert reach.least(table, ranks).tolist() == [NO_RANK] * 3
 
 
 def test_sizes_of_any_magnitude_are_distinguished() -> None:
@@ -161,6 +165,17 @@ def test_sizes_of_any_magnitude_are_distinguished() -> None:
         things.put(name, size, [()])
     ranks = things.ranks(10**30 + 2)
     assert [things.names[slot] for slot in np.flatnonzero(ranks != NO_RANK)] == ["larger"]
+
+
+def test_what_each_wish_gets_does_not_depend_on_how_many_rows_are_looked_at_together() -> None:
+    table = table_of([{"host": f"h{number % 3}"} for number in range(7)])
+    things = RankedThings()
+    for number in range(6):
+        things.put(f"t{number}", 1, [(Requirement("host", Operator.IN, (f"h{number % 2}",)),)])
+    wishes = [Wish(things.ranks(1))] * 4
+    together = [column.tolist() for column in things.given(table, wishes)]
+    assert [column.tolist() for column in things.given(table, wishes, max_pairs=1)] == together
+    assert [column[:3] for column in together] == [[0, 1, NO_RANK], [2, 3, NO_RANK], [4, 5, NO_RANK], [NO_RANK] * 3]
 
 
 def test_labels_of_slots_that_are_used_again_are_the_new_ones() -> None:
