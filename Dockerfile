@@ -3,11 +3,11 @@
 # dependency is installed from a wheel, so nothing is compiled and no compiler is needed.
 #   docker build -t tandem-scheduler:0.1.0 .
 #   docker buildx build --platform linux/amd64,linux/arm64 -t tandem-scheduler:0.1.0 .
-# A release names the base by its digest, so that the same bytes are built on whatever the tag points at by then:
-#   docker build --build-arg BASE=python:3.11.14-slim-bookworm@sha256:… -t tandem-scheduler:0.1.0 .
-ARG BASE=python:3.11.14-slim-bookworm
+# The base is named by the digest of its multi-architecture index, so that the same bytes are built on whatever the tag
+# points at by then. Dependabot (.github/dependabot.yml) renews tag and digest, in both lines at once; by hand:
+#   docker buildx imagetools inspect python:3.11.14-slim-bookworm --format '{{.Manifest.Digest}}'
 
-FROM ${BASE} AS build
+FROM python:3.11.14-slim-bookworm@sha256:65a93d69fa75478d554f4ad27c85c1e69fa184956261b4301ebaf6dbb0a3543d AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /build
 RUN ["python", "-m", "venv", "/opt/tandem"]
@@ -23,7 +23,7 @@ RUN ["/opt/tandem/bin/python", "-m", "pip", "install", "--no-deps", "--no-index"
 RUN ["/opt/tandem/bin/python", "-m", "pip", "uninstall", "--yes", "setuptools", "pip"]
 RUN ["/opt/tandem/bin/python", "-m", "compileall", "-q", "/opt/tandem/lib"]
 
-FROM ${BASE}
+FROM python:3.11.14-slim-bookworm@sha256:65a93d69fa75478d554f4ad27c85c1e69fa184956261b4301ebaf6dbb0a3543d
 # Of a release: its tag and its commit.
 ARG VERSION=development
 ARG REVISION=unknown

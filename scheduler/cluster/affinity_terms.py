@@ -6,7 +6,7 @@ topology key). Terms live as long as some placed pod has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import count
 
@@ -21,8 +21,10 @@ from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces, SelectorIndex
 from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
+from scheduler.objects.node_selectors import PARTS_A_SLICE
 from scheduler.objects.pod import PodAffinity, PodAffinityTerm
 from scheduler.objects.selectors import NOTHING, Selector, SelectorError, parse_selector
+from scheduler.objects.steps import Steps, run_to_end
 
 
 class TermKind(Enum):
@@ -67,35 +69,46 @@ def terms_of(info: PodInfo) -> PodTerms:
     """A pod's terms, parsed once (docs/kube-scheduler/plugins.md §3.11). Never raises: see ``PodTerms.faults``."""
     known = info.affinity_terms
     if known is NOT_WORKED_OUT:
-        known = info.affinity_terms = _parsed(info)
+        known = info.affinity_terms = run_to_end(_parsed(info)) if info.has_affinity else NO_TERMS
     return known  # type: ignore[no-any-return]
 
 
-def _parsed(info: PodInfo) -> PodTerms:
+def parse_in_steps(info: PodInfo) -> Steps[None]:
+    """Parse what the pod says of nodes and of other pods, with pauses, and remember it."""
+    yield from info.parse_in_steps()
+    if info.affinity_terms is NOT_WORKED_OUT and info.has_affinity:
+        info.affinity_terms = yield from _parsed(info)
+
+
+def _parsed(info: PodInfo) -> Steps[PodTerms]:
     affinity = info.pod.spec.affinity
-    if affinity is None:
-        return NO_TERMS
-    attract, repel = affinity.pod_affinity, affinity.pod_anti_affinity
-    if attract is None and repel is None:
-        return NO_TERMS
-    attract, repel = attract or PodAffinity(), repel or PodAffinity()
+    assert affinity is not None
+    attract, repel = affinity.pod_affinity or PodAffinity(), affinity.pod_anti_affinity or PodAffinity()
     faults: list[str] = []
 
-    def parsed(written: tuple[PodAffinityTerm, ...], called: str) -> tuple[AffinityTerm, ...]:
+    def parsed(written: Sequence[PodAffinityTerm], called: str) -> Steps[tuple[AffinityTerm, ...]]:
+        terms: list[AffinityTerm] = []
+        parts = 0
         try:
-            return tuple([_term(term, info.namespace) for term in written])
+            for term in written:
+                terms.append(_term(term, info.namespace))
+                parts += 3 + len(term.namespaces)
+                if parts > PARTS_A_SLICE:
+                    parts = 0
+                    yield
         except SelectorError as error:
             faults.append(f"{called}: {error}")
             return ()
+        return tuple(terms)
 
-    required = parsed(attract.required, "requiredAffinityTerms")
-    required_anti = parsed(repel.required, "requiredAntiAffinityTerms")
+    required = yield from parsed(attract.required, "requiredAffinityTerms")
+    required_anti = yield from parsed(repel.required, "requiredAntiAffinityTerms")
     preferred: list[tuple[AffinityTerm, int]] = []
     for list_, sign, called in (
         (attract.preferred, 1, "preferredAffinityTerms"),
         (repel.preferred, -1, "preferredAntiAffinityTerms"),
     ):
-        terms = parsed(tuple([weighted.pod_affinity_term for weighted in list_]), called)
+        terms = yield from parsed([weighted.pod_affinity_term for weighted in list_], called)
         preferred += [(term, sign * weighted.weight) for term, weighted in zip(terms, list_, strict=False)]
     return PodTerms(required, required_anti, tuple(preferred), tuple(faults))
 

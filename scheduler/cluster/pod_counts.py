@@ -22,6 +22,7 @@ from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
 from scheduler.objects.requirements import Operator
 from scheduler.objects.selectors import Selector
+from scheduler.objects.steps import Pace, Steps
 
 MAX_BYTES: Final = 128 * 2**20
 """Of counts kept as arrays: of 2,000 selectors at 5,000 nodes."""
@@ -31,6 +32,9 @@ Query = tuple[Namespaces, Selector]
 _Labels = frozenset[tuple[str, str]]
 _GroupKey = tuple[str, _Labels]
 """A namespace, and the labels of pods there."""
+
+NO_QUERY: Final = 0
+"""The id of no query: its version is never the same twice."""
 
 _ANY_LABEL = ("", "")
 """In the place of a label: every group of the namespace."""
@@ -108,9 +112,12 @@ class PodCounts:
         self._new_ids = count(1)
         self._clock = count(1)
         self.changes = 0
-        """Grows whenever the version of any query is another one; once a query was evicted, with every pod."""
+        """Grows whenever the version of any query is another one; once a query was evicted or never kept, with every
+        pod."""
         self.evictions = 0
         """How many ids mean nothing any more."""
+        self._is_asked_directly = False
+        """Whether any pod group may have been counted for a query that has no counter."""
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -147,6 +154,25 @@ class PodCounts:
         if counter.live is None:
             counter.live = self._recount(query_id, live_only=True)
         return counter.live
+
+    def count_in_steps(self, namespaces: Namespaces, selector: Selector, pace: Pace) -> Steps[RowCounts]:
+        """All matching pods on each row, counted for once: nothing is kept, and no other query is evicted for it. A
+        step is a group of pods. Read it only, and at once."""
+        known = self._ids.get((namespaces, selector))
+        if known is not None:
+            return self.tally(known)
+        self._is_asked_directly = True
+        total = RowCounts()
+        if not selector.selects_nothing:
+            for key in self._candidates(namespaces, selector):
+                pace.left -= 1
+                if pace.is_over:
+                    yield from pace.pause()
+                group = self._groups.get(key)
+                if group is not None and selector.matches(group.labels):
+                    for row, pods in group.rows.items():
+                        total.add(row, pods)
+        return total
 
     def version(self, query_id: int) -> int:
         """Equal versions promise equal counts. Of an evicted id it is never the same twice."""
@@ -208,6 +234,7 @@ class PodCounts:
         other._until_weighed = 1 + len(self._ids) // 8
         other.changes = self.changes
         other.evictions = self.evictions
+        other._is_asked_directly = self._is_asked_directly
         return other
 
     def check(self) -> None:
@@ -233,7 +260,7 @@ class PodCounts:
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _change(self, group: _Group, row: int, sign: int, terminating: bool) -> None:
-        if group.counters or self.evictions:
+        if group.counters or self.evictions or self._is_asked_directly:
             self.changes += 1
         for query_id in group.counters:
             counter = self._counters.writable(query_id, _Counter.copied)

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from scheduler.objects.node_selectors import MAX_REMEMBERED_TERMS, RequiredNodeAffinity, required_node_affinity
+from scheduler.objects.node_selectors import (
+    MAX_REMEMBERED_TERMS,
+    PreferredTerm,
+    RequiredNodeAffinity,
+    parse_in_steps,
+    parse_preferred_terms,
+    preferred_in_steps,
+    required_node_affinity,
+    required_with,
+)
 from scheduler.objects.pod import Pod
 from scheduler.objects.ports import HostPort, host_ports
 from scheduler.objects.resources import (
@@ -14,6 +24,9 @@ from scheduler.objects.resources import (
     requests_of,
     score_requests_of,
 )
+from scheduler.objects.selectors import SelectorError
+from scheduler.objects.steps import Steps
+from scheduler.objects.term_index import TermIndex
 
 NOT_WORKED_OUT: Final = object()
 
@@ -28,6 +41,8 @@ class Arithmetic(NamedTuple):
     ports: tuple[HostPort, ...]
     affinity_terms: Any
     """As in ``PodInfo``."""
+    required_node_affinity: RequiredNodeAffinity | None
+    preferred_node_terms: tuple[PreferredTerm, ...] | None
 
 
 class PodInfo:
@@ -40,9 +55,11 @@ class PodInfo:
         "_charged",
         "_non_zero",
         "_ports",
+        "_preferred_node_terms",
         "_requests",
         "_required_node_affinity",
         "_score_requests",
+        "_terms_of_nodes",
         "affinity_terms",
         "key",
         "labels",
@@ -67,7 +84,10 @@ class PodInfo:
         self.node_name: str = pod.spec.node_name if node_name is None else node_name
         self._requests: ResourceVector | None = None
         self._required_node_affinity: RequiredNodeAffinity | None = None
+        self._preferred_node_terms: tuple[PreferredTerm, ...] | None = None
+        """Only once ``parse_in_steps`` has parsed them."""
         self._score_requests: ResourceVector | None = None
+        self._terms_of_nodes: TermIndex | None = None
         self._charged: ResourceVector | None = None
         self._non_zero: tuple[int, int] | None = None
         self._ports: tuple[HostPort, ...] | None = None
@@ -93,16 +113,29 @@ class PodInfo:
         if self.has_own_amounts:
             return None
         return Arithmetic(
-            self.requests, self.score_requests, self.charged, self.non_zero, self.ports, self.affinity_terms
+            self.requests,
+            self.score_requests,
+            self.charged,
+            self.non_zero,
+            self.ports,
+            self.affinity_terms,
+            self._required_node_affinity,
+            self._preferred_node_terms,
         )
 
     def take_arithmetic(self, known: Arithmetic | None) -> None:
         """Take over what was worked out about a pod of the same template, unless the status of one of them counts."""
         if known is None or self.has_own_amounts:
             return
-        self._requests, self._score_requests, self._charged, self._non_zero, self._ports, terms = known
+        self._requests, self._score_requests, self._charged, self._non_zero, self._ports, terms, required, preferred = (
+            known
+        )
         if terms is not NOT_WORKED_OUT:
             self.affinity_terms = terms
+        if required is not None:
+            self._required_node_affinity = required
+        if preferred is not None:
+            self._preferred_node_terms = preferred
 
     @property
     def has_own_amounts(self) -> bool:
@@ -123,7 +156,9 @@ class PodInfo:
         other.affinity_terms = self.affinity_terms
         other._requests = self._requests
         other._required_node_affinity = self._required_node_affinity
+        other._preferred_node_terms = self._preferred_node_terms
         other._score_requests = self._score_requests
+        other._terms_of_nodes = self._terms_of_nodes
         other._charged = self._charged
         other._non_zero = self._non_zero
         other._ports = self._ports
@@ -144,17 +179,52 @@ class PodInfo:
             self._required_node_affinity = required_node_affinity(self.pod)
         return self._required_node_affinity
 
-    def parse_ahead(self, old: PodInfo | None) -> None:
-        """Parse a long node affinity now, or take it over from the pod's last version, so that the attempt's step has
-        only its matching: 20,000 terms, the most that 1.5 MB hold, take some 80 ms to parse and 40 ms to match."""
+    def wants_node(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether its node selector and required node affinity accept a node of this name. Raises SelectorError if
+        nothing matched and some term has faults."""
+        required = self.required_node_affinity
+        selector = required.selector
+        if selector is None or len(selector.terms) <= MAX_REMEMBERED_TERMS:
+            return required.evaluate(labels, name)
+        if self._terms_of_nodes is None:
+            self._terms_of_nodes = TermIndex(selector)
+        has_labels = all(labels.get(key) == value for key, value in required.labels)
+        return has_labels and self._terms_of_nodes.evaluate(labels, name)
+
+    @property
+    def preferred_node_terms(self) -> tuple[PreferredTerm, ...]:
+        """The terms of its preferred node affinity that can add to a score. Raises SelectorError."""
+        known = self._preferred_node_terms
+        if known is not None:
+            return known
         affinity = self.pod.node_affinity
-        required = affinity.required if affinity is not None else None
-        if required is None or len(required.node_selector_terms) <= MAX_REMEMBERED_TERMS:
+        return parse_preferred_terms(affinity.preferred) if affinity is not None else ()
+
+    def parse_in_steps(self) -> Steps[None]:
+        """Parse long lists of node affinity terms, with pauses: 20,000 terms of 1.5 MB take some 200 ms."""
+        affinity = self.pod.node_affinity
+        if affinity is None:
             return
-        if old is not None and _asks_alike(old.pod, self.pod):
+        required, preferred = affinity.required, affinity.preferred
+        if required is not None and self._required_node_affinity is None:
+            selector = yield from parse_in_steps(required)
+            self._required_node_affinity = required_with(self.pod, selector)
+        if preferred and self._preferred_node_terms is None:
+            # Terms with faults are refused, in the same words each time, where the score asks for them.
+            with suppress(SelectorError):
+                self._preferred_node_terms = yield from preferred_in_steps(preferred)
+
+    def take_terms(self, old: PodInfo) -> None:
+        """Take over what was parsed of the pod's last version, where it asks for the same."""
+        before, now = old.pod.spec, self.pod.spec
+        if old._required_node_affinity is None and old.affinity_terms is NOT_WORKED_OUT:
+            return
+        if before.node_selector == now.node_selector and before.affinity == now.affinity:
             self._required_node_affinity = old._required_node_affinity
-        else:
-            self._required_node_affinity = required_node_affinity(self.pod)
+            self._preferred_node_terms = old._preferred_node_terms
+            self._terms_of_nodes = old._terms_of_nodes
+            if old.namespace == self.namespace:
+                self.affinity_terms = old.affinity_terms
 
     @property
     def score_requests(self) -> ResourceVector:
@@ -195,8 +265,3 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key}, uid={self.uid}, node={self.node_name or '-'})"
-
-
-def _asks_alike(one: Pod, other: Pod) -> bool:
-    """Whether node selector and node affinity are equal."""
-    return one.spec.node_selector == other.spec.node_selector and one.node_affinity == other.node_affinity

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from scheduler.engine.extender_round import Answers, Calls
-from scheduler.framework.steps import Result, Steps, run_to_end
+from scheduler.objects.steps import Result, Steps, run_to_end
 
 PAUSE: Calls = ()
 """What a cycle yields where it only pauses."""

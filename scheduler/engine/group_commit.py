@@ -25,9 +25,9 @@ from scheduler.engine.reservation import States, unreserve
 from scheduler.engine.scheduling_cycle import place_on
 from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, nominate
 from scheduler.framework.profile import Profile
-from scheduler.framework.steps import Steps
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import PermitDecided
+from scheduler.objects.steps import Steps
 
 WAITED = "one or more plugins asked to wait and no plugin rejected pod"
 WAITED_FOR_GANG = f"waiting for minCount pods from a gang to be scheduled, {WAITED}"

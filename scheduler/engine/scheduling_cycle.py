@@ -39,11 +39,11 @@ from scheduler.engine.outcome import NO_NODES, CycleOutcome, NotPlaced, Placed
 from scheduler.engine.post_filter_round import run_post_filters
 from scheduler.engine.reservation import assume_and_reserve, refused_on_one_node
 from scheduler.engine.sampling import nodes_to_find, take_sample
-from scheduler.engine.searching import answers_in_steps, before_reserve, searching_plugins
+from scheduler.engine.searching import answers_in_steps, before_reserve, looked, parsed, searching_plugins
 from scheduler.errors import PluginError
 from scheduler.framework.classes.first_refusals import FITS, OUTSIDE
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
-from scheduler.framework.classes.run import ClassRun
+from scheduler.framework.classes.run import PRE_FILTER, PRE_SCORE, ClassRun
 from scheduler.framework.diagnosis import Diagnosis, FitTexts
 from scheduler.framework.node_filter import filter_with_nominated, rivals
 from scheduler.framework.post_filter import PostFilterContext
@@ -69,9 +69,11 @@ def scheduling_cycle(
         attempt.total_nodes = context.total_nodes
         if attempt.total_nodes == 0:  # 1
             return NotPlaced(NO_NODES)
+        if is_large(pod):
+            yield from parsed(context, profile, pod)
         run = _begin(context, profile, pod, attempt, now, depth)
         if run.is_large:
-            yield PAUSE
+            yield from looked(run, PRE_FILTER)
         return (yield from _cycle(run))
     except PluginError as error:
         return NotPlaced(text_of(error), is_error=True)
@@ -160,6 +162,8 @@ def place_on(
     """
     try:
         asked = replace(context, extenders=()) if context.extenders else context
+        if is_large(pod):
+            yield from parsed(context, profile, pod)
         run = looked_at(asked, profile, pod, attempt, now)
         row = context.cache.table.existing_row(node)
         if row is None:
@@ -356,7 +360,7 @@ def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlac
 def _best(run: Run, feasible: Feasible) -> Generator[Calls, Answers, int]:
     """The row with the best total. Brings the class's scores up to date."""
     if run.is_large:
-        yield PAUSE
+        yield from looked(run, PRE_SCORE)
     attempt, scores = run.attempt, run.pod_class.scores
     only_pre_scored = None
     if run.profile.pre_score_only_plugins and run.profile.score_plugins:

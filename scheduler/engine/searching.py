@@ -5,13 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from scheduler.engine.cycle_context import Run
+from scheduler.cluster.affinity_terms import parse_in_steps
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.cycle_context import CycleContext, Run
 from scheduler.engine.driving import PAUSE, pausing
 from scheduler.engine.extender_round import Answers, Calls
 from scheduler.framework.classes.run import Answers as FilterAnswers
 from scheduler.framework.plugin import Rows
-from scheduler.framework.stepwise import StepwisePlugin, answers_of, look_ahead
+from scheduler.framework.profile import Profile
+from scheduler.framework.stepwise import StepwisePlugin, answers_of, look_ahead, looks_of
 from scheduler.messages.status import Skip
+
+
+def parsed(context: CycleContext, profile: Profile, pod: PodInfo) -> Generator[Calls, Answers, None]:
+    """The terms of a large pod are parsed, unless another pod of its template had the same."""
+    context.classes.recall(profile, pod)
+    yield from pausing(parse_in_steps(pod))
+
+
+def looked(run: Run, point: str) -> Generator[Calls, Answers, None]:
+    """The plugins have looked at a large pod, with pauses, before they are asked in their turn."""
+    run.of_class.looks = yield from pausing(looks_of(run.profile.looking_plugins, point, run.of_class))
+    yield PAUSE
 
 
 def searching_plugins(run: Run) -> Sequence[StepwisePlugin]:

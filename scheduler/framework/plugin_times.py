@@ -11,8 +11,8 @@ import msgspec
 
 from scheduler.framework.plugin import Wait
 from scheduler.framework.post_filter import PostFilterAnswer
-from scheduler.framework.steps import Result, Steps
 from scheduler.messages.status import Code, Refusal, Skip
+from scheduler.objects.steps import Result, Steps
 
 TIMED_CYCLES: Final = 10
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scheduler.errors import PluginError
-from scheduler.framework.classes.run import ClassRun, PluginPoint
+from scheduler.framework.classes.run import PRE_SCORE, ClassRun, PluginPoint
 from scheduler.framework.plugin import EMPTY_STATE, PreScorePlugin, Rows, ScorePlugin, State
 from scheduler.messages.status import SKIP, Refusal, Skip
 
@@ -14,7 +14,9 @@ def pre_score(plugin: ScorePlugin | PreScorePlugin, run: ClassRun, rows: Rows) -
     """One plugin's state for these rows; EMPTY_STATE if it has no PreScore. Raises PluginError on a refusal."""
     if not isinstance(plugin, PreScorePlugin):
         return EMPTY_STATE
-    answer = run.timed(plugin.pre_score, plugin.name, "PreScore")(run.pod, run.view, rows)
+    answer = run.looks.get((plugin.name, PRE_SCORE)) if run.looks else None
+    if answer is None:
+        answer = run.timed(plugin.pre_score, plugin.name, PRE_SCORE)(run.pod, run.view, rows)
     if isinstance(answer, Refusal):
         raise PluginError(plugin.name, "PreScore", ValueError(answer.message))
     return answer

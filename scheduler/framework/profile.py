@@ -29,7 +29,7 @@ from scheduler.framework.plugin import (
     ScorePlugin,
 )
 from scheduler.framework.post_filter import PostFilterPlugin
-from scheduler.framework.stepwise import StepwisePlugin
+from scheduler.framework.stepwise import LookingPlugin, StepwisePlugin
 from scheduler.framework.traits import traits_of
 from scheduler.objects.selectors import EVERYTHING, Selector
 
@@ -80,6 +80,8 @@ class Profile(Struct, frozen=True):
     """Plugins whose fragment depends on more than that, computed in each attempt."""
     stepwise_plugins: tuple[StepwisePlugin, ...] = ()
     """Those of the filter plugins whose answers may take long."""
+    looking_plugins: tuple[LookingPlugin, ...] = ()
+    """Those whose look at a large pod may take long."""
     pre_score_only_plugins: tuple[PreScorePlugin, ...] = ()
     """PreScore plugins that do not score in this profile. Their states are unused, but they may fail."""
     placement_generator: PlacementGeneratePlugin | None = None
@@ -152,6 +154,7 @@ def build_profile(
         pre_filter_plugins=at(Point.PRE_FILTER),  # type: ignore[arg-type]
         filter_plugins=keepers + at(Point.FILTER),  # type: ignore[operator]
         stepwise_plugins=tuple([plugin for plugin in at(Point.FILTER) if isinstance(plugin, StepwisePlugin)]),
+        looking_plugins=tuple([plugin for plugin in in_order if isinstance(plugin, LookingPlugin)]),
         post_filter_plugins=at(Point.POST_FILTER),  # type: ignore[arg-type]
         score_plugins=tuple((plugin, weights[plugin.name]) for plugin in at(Point.SCORE)),  # type: ignore[misc]
         reserve_plugins=at(Point.RESERVE),  # type: ignore[arg-type]

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
-from scheduler.framework.classes.run import Answers, ClassRun
-from scheduler.framework.plugin import FilterPlugin, Rows, State, Verdicts
-from scheduler.framework.steps import Steps, run_to_end
-from scheduler.messages.status import Skip
+from scheduler.framework.classes.run import PRE_FILTER, PRE_SCORE, Answers, ClassRun, Looks, PluginPoint
+from scheduler.framework.plugin import FilterPlugin, Plugin, Rows, State, Verdicts
+from scheduler.messages.status import Refusal, Skip
+
+__all__ = ["PRE_FILTER", "PRE_SCORE", "LookingPlugin", "StepwisePlugin", "answers_of", "look_ahead", "looks_of"]
+from scheduler.objects.steps import Steps, run_to_end
 
 
 class StepwisePlugin(FilterPlugin):
@@ -25,6 +27,29 @@ class StepwisePlugin(FilterPlugin):
     def look_ahead(self, state: State, pod: PodInfo, view: View, node: str) -> Steps[None]:
         """Work out what ``reserve`` will need on the node; it is asked next."""
         raise NotImplementedError
+
+
+class LookingPlugin(Plugin):
+    """A plugin whose look at a large pod, before the nodes are filtered or scored, may take long."""
+
+    def look_in_steps(self, point: str, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal] | None:
+        """What ``pre_filter`` or ``pre_score`` returns, as ``point`` says; None where it does not take long."""
+        raise NotImplementedError
+
+
+def looks_of(plugins: Sequence[LookingPlugin], point: str, run: ClassRun) -> Steps[Looks]:
+    """What the plugins say of the pod at this point. One that raises will raise again where it is asked in its turn."""
+    found: dict[PluginPoint, State | Skip | Refusal] = {}
+    for plugin in plugins:
+        try:
+            steps = plugin.look_in_steps(point, run.pod, run.view)
+            if steps is not None:
+                if run.times is not None:
+                    steps = run.times.timing_steps(steps, plugin.name, point)
+                found[plugin.name, point] = yield from steps
+        except Exception:  # noqa: BLE001 - a plugin's, as said
+            continue
+    return found
 
 
 def answers_of(

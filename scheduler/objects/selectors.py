@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.errors import SchedulerError
 from scheduler.objects.memo import has_many_parts, memo
-from scheduler.objects.qualified_names import label_value_faults, qualified_name_faults
+from scheduler.objects.qualified_names import are_label_values, label_value_faults, qualified_name_faults
 from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selector_fields import LabelSelector
 
@@ -116,6 +116,13 @@ def requirement_faults(key: str, operator: Operator, values: tuple[str, ...], pa
         and not (qualified_name_faults(key) or label_value_faults(values[0]))
     ):
         return []  # What nearly all requirements are: 20,000 of them are one pod's, at the limit of its size.
+    if (
+        has_many_parts(values)
+        and operator in _NEED_VALUES
+        and not qualified_name_faults(key)
+        and are_label_values(values)
+    ):
+        return []
     at = f"{path}." if path else ""
     faults = [f'{at}key: Invalid value: "{key}": {fault}' for fault in qualified_name_faults(key)]
     match operator:

@@ -161,7 +161,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
         if not written and not self._has_added_preferences:
             return SKIP
         try:
-            return Preferences(self._added_preferred + parse_preferred_terms(written))
+            return Preferences(self._added_preferred + pod.preferred_node_terms)
         except SelectorError as error:
             return failure(str(error))
 
@@ -209,12 +209,11 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
             new.metadata.labels, new.metadata.name
         ):
             return Hint.SKIP
-        required = pod.required_node_affinity
         try:
-            if not required.evaluate(new.metadata.labels, new.metadata.name):
+            if not pod.wants_node(new.metadata.labels, new.metadata.name):
                 return Hint.SKIP
             # The profile's added affinity is not checked against the old node, as in kube-scheduler 1.36.
-            had_matched = old is not None and required.evaluate(old.metadata.labels, old.metadata.name)
+            had_matched = old is not None and pod.wants_node(old.metadata.labels, old.metadata.name)
         except SelectorError:
             return Hint.QUEUE
         return Hint.SKIP if had_matched else Hint.QUEUE

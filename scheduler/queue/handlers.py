@@ -173,7 +173,8 @@ class EventHandlers:
         if not self._is_ours(info):
             self._foreign_pod_waits(old, info, now)
             return NOTHING
-        info.parse_ahead(old)
+        if old is not None:
+            info.take_terms(old)
         if old is None:
             self._enter_queue(info, now)
             self._handled(PENDING_POD_ADD)

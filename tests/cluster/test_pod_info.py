@@ -2,8 +2,14 @@
 
 from typing import Any
 
+import pytest
+
+from scheduler.cluster.affinity_terms import parse_in_steps, terms_of
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.objects.node_selectors import PARTS_A_SLICE, parse_preferred_terms, required_node_affinity
 from scheduler.objects.pod import Pod
+from scheduler.objects.selectors import SelectorError
+from scheduler.objects.steps import run_to_end
 from scheduler.testing.documents import pod_json
 from scheduler.testing.objects import build
 
@@ -23,22 +29,80 @@ def wanting(*names: str, labels: dict[str, str] | None = None, selector: dict[st
 
 def test_a_long_affinity_that_has_not_changed_is_not_parsed_again() -> None:
     old, new = PodInfo(wanting("x")), PodInfo(wanting("x", labels={"app": "b"}))
-    old.parse_ahead(None)
-    new.parse_ahead(old)
+    run_to_end(old.parse_in_steps())
+    new.take_terms(old)
     assert new.required_node_affinity is old.required_node_affinity
 
 
 def test_a_long_affinity_that_has_changed_is_the_new_one() -> None:
     old, tightened = PodInfo(wanting("x", "y")), PodInfo(wanting("x"))
-    old.parse_ahead(None)
-    tightened.parse_ahead(old)
+    run_to_end(old.parse_in_steps())
+    tightened.take_terms(old)
     assert old.required_node_affinity.matches({"name": "y-1"}, "n")
     assert not tightened.required_node_affinity.matches({"name": "y-1"}, "n")
 
 
 def test_a_node_selector_that_has_changed_is_the_new_one() -> None:
     old, tightened = PodInfo(wanting("x")), PodInfo(wanting("x", selector={"disk": "ssd"}))
-    old.parse_ahead(None)
-    tightened.parse_ahead(old)
+    run_to_end(old.parse_in_steps())
+    tightened.take_terms(old)
     assert old.required_node_affinity.matches({"name": "x-1"}, "n")
     assert not tightened.required_node_affinity.matches({"name": "x-1"}, "n")
+
+
+def with_affinity(**affinity: Any) -> PodInfo:
+    document = pod_json("a")
+    document["spec"]["affinity"] = affinity
+    return PodInfo(build(Pod, document))
+
+
+def pauses(info: PodInfo) -> int:
+    return sum(1 for _ in parse_in_steps(info))
+
+
+def term(number: int, operator: str = "In") -> dict[str, Any]:
+    return {"matchExpressions": [{"key": "name", "operator": operator, "values": [f"n-{number}"]}]}
+
+
+TERMS = 2 * (PARTS_A_SLICE // 3 + 1)
+"""As many of one value are two slices."""
+
+
+def test_required_terms_are_parsed_in_slices_as_at_once() -> None:
+    terms = [term(number, "In" if number % 5 else "No such") for number in range(TERMS)]
+    info = with_affinity(nodeAffinity={"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}})
+    assert pauses(info) == 2
+    assert info.required_node_affinity == required_node_affinity(info.pod)
+    assert pauses(info) == 0
+
+
+def test_preferred_terms_are_parsed_in_slices_as_at_once() -> None:
+    preferred = [{"weight": number % 3, "preference": term(number)} for number in range(3 * TERMS // 2)]
+    info = with_affinity(nodeAffinity={"preferredDuringSchedulingIgnoredDuringExecution": preferred})
+    assert pauses(info) == 2
+    assert info.pod.node_affinity is not None
+    assert info.preferred_node_terms == parse_preferred_terms(info.pod.node_affinity.preferred)
+    assert pauses(info) == 0
+
+
+def test_preferred_terms_with_a_fault_are_refused_where_they_are_asked_for() -> None:
+    preferred = [{"weight": 1, "preference": term(0, "No such")}]
+    info = with_affinity(nodeAffinity={"preferredDuringSchedulingIgnoredDuringExecution": preferred})
+    assert pauses(info) == 0
+    with pytest.raises(SelectorError, match="No such"):
+        _ = info.preferred_node_terms
+
+
+def test_terms_about_other_pods_are_parsed_in_slices_as_at_once() -> None:
+    def info() -> PodInfo:
+        terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": str(each)}}} for each in range(TERMS)]
+        preferred = [{"weight": 1, "podAffinityTerm": each} for each in terms]
+        return with_affinity(
+            podAffinity={"requiredDuringSchedulingIgnoredDuringExecution": terms},
+            podAntiAffinity={"preferredDuringSchedulingIgnoredDuringExecution": preferred},
+        )
+
+    sliced, whole = info(), info()
+    assert pauses(sliced) == 4
+    assert sliced.affinity_terms == terms_of(whole)
+    assert len(terms_of(whole).affinity) == len(terms_of(whole).preferred) == TERMS

@@ -15,6 +15,7 @@ from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.testing.objects import build
 from tests.device_documents import claim, device_class, exactly, gpu, resource_slice
 from tests.engine.driver import Cluster
+from tests.plugins.test_rows_touched import counted
 
 TEXT = 'running "DynamicResources" filter plugin'
 
@@ -120,7 +121,7 @@ def with_terms(number: int, **configuration: Any) -> Cluster:
 def test_an_attempt_at_a_large_pod_pauses_between_its_steps_and_ends_as_in_one() -> None:
     whole = finished_by(with_terms(1_000), Tick())
     commands, pauses = in_slices(with_terms(1_000))
-    assert pauses == 4
+    assert pauses == 6
     assert outcome_of(commands) == outcome_of(whole)
     [binding] = [command for command in commands if isinstance(command, BindPod)]
     assert binding.node == "n1"
@@ -145,3 +146,28 @@ def test_a_large_pod_of_which_an_extender_was_asked_goes_on_after_the_answer() -
     large.schedule()
     assert large.write(BindPod, "large").node == "n1"
     large.engine.check()
+
+
+def test_an_attempt_pauses_the_oftener_the_more_terms_there_are() -> None:
+    _, few = in_slices(with_terms(1_000))
+    _, many = in_slices(with_terms(8_000))
+    assert many >= few + 20
+
+
+def test_a_large_pods_terms_evict_no_other_pods_counters() -> None:
+    large = with_terms(2_000)
+    large.engine.schedule_one(large.now)
+    large.engine.handle(Tick(), large.now)
+    assert large.engine.cache.pod_counts.evictions == 0
+
+
+def test_nothing_is_parsed_when_a_pod_is_observed() -> None:
+    def lines(terms: int) -> int:
+        made = Cluster()
+        each = {"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["a"]}]}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [each] * terms}}
+        with counted() as found:
+            made.pod("large", spec={"affinity": {"nodeAffinity": required}})
+        return found.count
+
+    assert lines(3_000) - lines(30) < 3_000

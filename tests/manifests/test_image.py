@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 
+import yaml
+
 from tests.manifests.documents import ROOT, pod_spec
 
 _PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)==(\S+)((?: *\\\n +--hash=sha256:[0-9a-f]{64})+)", re.MULTILINE)
@@ -60,11 +62,16 @@ def pins(file: str) -> dict[str, tuple[str, frozenset[str]]]:
     return found
 
 
-def test_each_base_has_a_full_version_and_none_is_latest() -> None:
+def test_each_base_has_a_full_version_and_a_digest() -> None:
     bases = {stage[0].words.split()[0] for stage in stages()}
     for base in bases:
-        assert re.fullmatch(r"[a-z]+:\d+\.\d+\.\d+-[a-z-]+", base), base
+        assert re.fullmatch(r"[a-z]+:\d+\.\d+\.\d+-[a-z-]+@sha256:[0-9a-f]{64}", base), base
     assert len(bases) == 1, "what is compiled for one Python is run by the same"
+
+
+def test_the_base_is_renewed_by_a_machine() -> None:
+    configured = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())
+    assert {"docker"} <= {update["package-ecosystem"] for update in configured["updates"]}
 
 
 def test_the_python_is_one_that_the_package_allows() -> None:

@@ -125,7 +125,7 @@ class RankedThings:
 
         Worked out once for rows that are alike. Costs time by the number of wishes times that of the things.
         """
-        rows, numbers = self._told_apart(table, wishes)
+        rows, numbers = self._distinguished(table, wishes)
         given = np.full((len(wishes), len(rows)), NO_RANK, np.int64)
         step = max(1, max_pairs // max(1, len(self.names)))
         for start in range(0, len(rows), step):
@@ -134,7 +134,7 @@ class RankedThings:
         for column in given:
             yield column[numbers]
 
-    def _told_apart(self, table: NodeTable, wishes: Sequence[Wish]) -> tuple[Column, Column]:
+    def _distinguished(self, table: NodeTable, wishes: Sequence[Wish]) -> tuple[Column, Column]:
         """One row of each sort that the same things reach and that the same wishes are about; and the sort by row."""
         alike = self._reach.alike(table)
         rows, numbers = alike.rows, alike.numbers

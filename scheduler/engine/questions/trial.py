@@ -30,9 +30,9 @@ from scheduler.framework.classes.first_refusals import FITS
 from scheduler.framework.post_filter import Kept, NominationMode, PutOff, Remove, WaitForVictims
 from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.framework.profile import Profile
-from scheduler.framework.steps import run_to_end
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal
+from scheduler.objects.steps import run_to_end
 from scheduler.preemption.evaluation import PreemptionEvidence
 
 DEFAULT_SEED: Final = 0

@@ -113,6 +113,10 @@ class ClassCache:
         self._latest = found
         return found, template.fragments
 
+    def recall(self, profile: Profile, pod: PodInfo) -> None:
+        """Set what was worked out before about pods of its template."""
+        self._templates.recall(profile, pod)
+
     def fork(self, cluster: ClusterCache) -> ClassCache:
         """A cache for a fork of ``cluster``, the cluster of this cache, made at the same time. It reads this cache's
         answers until ``cluster`` changes, and writes only its own."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.errors import PluginError
-from scheduler.framework.classes.run import ClassRun
+from scheduler.framework.classes.run import PRE_FILTER, ClassRun
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, State
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import SKIP, Refusal, Skip
@@ -93,7 +93,8 @@ class PreFilterSlot:
             stamp = self.plugin.stamp(run.fragments[self.name], run.view) if self.has_stamp else ()
             if self.is_declared and self.answer is not None and stamp == self.stamp:
                 return False
-            answer = ask(run.pod, run.view)
+            look = run.looks.get((self.name, PRE_FILTER)) if run.looks else None
+            answer = ask(run.pod, run.view) if look is None else look
         except Exception as error:
             raise PluginError(self.name, "PreFilter", error) from error
         has_changed = answer is not self.answer or (answer is not SKIP and stamp != self.stamp)

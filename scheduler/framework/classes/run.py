@@ -9,8 +9,9 @@ from msgspec import Struct
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_journal import RowJournal
 from scheduler.cluster.view import View
-from scheduler.framework.plugin import Verdicts
+from scheduler.framework.plugin import State, Verdicts
 from scheduler.framework.plugin_times import Call, PluginTimes, timed
+from scheduler.messages.status import Refusal, Skip
 
 Fragments = Mapping[str, Hashable]
 """Plugin name → fragment, for the plugins that declare what they read."""
@@ -22,6 +23,13 @@ NO_ANSWERS: Answers = {}
 
 PluginPoint = tuple[str, str]
 """A plugin's name and the extension point at which it is called."""
+
+PRE_FILTER, PRE_SCORE = "PreFilter", "PreScore"
+
+Looks = Mapping[PluginPoint, State | Skip | Refusal]
+"""What plugins have said of a large pod already."""
+
+NO_LOOKS: Looks = {}
 
 
 class ClassRun(Struct):
@@ -35,6 +43,7 @@ class ClassRun(Struct):
     times: PluginTimes | None = None
     answers: Answers = NO_ANSWERS
     """What plugins have said to all rows already, as they are in ``view``."""
+    looks: Looks = NO_LOOKS
 
     def timed(self, call: Call, plugin: str, point: str) -> Call:
         """The call itself or, in a timed run, one that takes the same arguments and is timed."""

@@ -91,6 +91,13 @@ class Templates:
         below = self._below()
         return below.number(combination) if below is not None else None
 
+    def recall(self, profile: Profile, pod: PodInfo) -> None:
+        """Set the pod's arithmetic from a template that is known, without a look at the cluster."""
+        key = template_key(pod)
+        kept = self.peek((profile.scheduler_name, key)) if key is not None else None
+        if kept is not None:
+            pod.take_arithmetic(kept.arithmetic)
+
     def find(self, profile: Profile, pod: PodInfo, view: View) -> Template:
         """The pod's template, brought up to date with the cluster. Sets the pod's arithmetic from it.
 

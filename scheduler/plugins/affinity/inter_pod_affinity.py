@@ -10,7 +10,7 @@ are not scored.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ import numpy as np
 
 from scheduler.cluster.affinity_terms import PlacedTerm, PodTerms, TermKind, terms_of
 from scheduler.cluster.domains import DomainCounts, count_domains
+from scheduler.cluster.pod_counts import NO_QUERY
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import Namespaces
@@ -41,11 +42,14 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
+from scheduler.framework.stepwise import PRE_FILTER, LookingPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.objects.selectors import Selector
+from scheduler.objects.steps import Steps, run_to_end
 from scheduler.plugins.affinity.evidence import causes
 from scheduler.plugins.affinity.hints import KEYS_OF_PODS, facet_of_pod, node_changed, pod_changed
+from scheduler.plugins.affinity.long_terms import is_long, preferred_in_steps, required_in_steps
 from scheduler.plugins.affinity.state import AffinityFilterState, AffinityRowState, AffinityScoreState
 from scheduler.plugins.affinity.terms import OwnTerm, namespace_labels, resolve
 
@@ -85,7 +89,7 @@ class _Fragment(msgspec.Struct, frozen=True, gc=False):
 _NOTHING = _Fragment((), (), ())
 
 
-class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin):
+class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin, LookingPlugin):
     """See docs/kube-scheduler/plugins.md §3.11."""
 
     name = "InterPodAffinity"
@@ -120,6 +124,10 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
             if not placed and not terms.faults:
                 return _NOTHING
             return _Fragment(terms.faults, (), placed)
+        if is_long(terms):
+            # What its own terms match is counted in each attempt.
+            itself = (pod.namespace, frozenset(pod.labels.items())) if terms.affinity else None
+            return _Fragment((itself, terms), (NO_QUERY,), placed)
         own = resolve(terms, view)
         intern = view.pod_counts.intern
         ids: list[int] = []
@@ -156,13 +164,12 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
 
     def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
         terms = terms_of(pod)
+        if is_long(terms):
+            return run_to_end(self._pre_filter_in_steps(pod, view))
         if terms.faults:
             return unresolvable(f"parsing pod: {_aggregated(terms)}")
         table = view.table
-        existing: dict[str, DomainCounts] = {}
-        for term in _placed_terms(pod, view):
-            if term.kind is TermKind.REQUIRED_ANTI_AFFINITY:
-                _add(existing, term.term.topology_key, term.by_value(table))
+        existing = _existing(pod, view)
         if not existing and not terms.affinity and not terms.anti_affinity:
             return SKIP
         own = resolve(terms, view)
@@ -175,6 +182,21 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
         for own_term in own.anti_affinity:
             _add(anti_affinity, own_term.topology_key, _domains_of(own_term, view))
         return AffinityFilterState(pod, namespace_labels(view, pod.namespace), own, affinity, anti_affinity, existing)
+
+    def _pre_filter_in_steps(self, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal]:
+        terms = terms_of(pod)
+        if terms.faults:
+            return unresolvable(f"parsing pod: {_aggregated(terms)}")
+        existing = _existing(pod, view)
+        if not existing and not terms.affinity and not terms.anti_affinity:
+            return SKIP
+        own, affinity, anti_affinity = yield from required_in_steps(terms, view)
+        return AffinityFilterState(pod, namespace_labels(view, pod.namespace), own, affinity, anti_affinity, existing)
+
+    def look_in_steps(self, point: str, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal] | None:
+        if not is_long(terms_of(pod)):
+            return None
+        return self._pre_filter_in_steps(pod, view) if point == PRE_FILTER else self._pre_score_in_steps(pod, view)
 
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
         assert isinstance(state, AffinityFilterState)
@@ -198,32 +220,43 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
 
     def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
         terms = terms_of(pod)
+        if is_long(terms):
+            return run_to_end(self._pre_score_in_steps(pod, view))
         if terms.faults:
             return failure(f"failed to parse pod: {_aggregated(terms)}")
         if self._ignores_preferences and not terms.preferred:
             return SKIP
         sums: dict[str, DomainCounts] = {}
-        for key, found, weighted in self._contributions(pod, terms, view):
-            # The plugin scores if any term holds somewhere, even if the weights cancel out.
-            if found.any():
-                _add(sums, key, weighted, even_zero=True)
-        return AffinityScoreState(sums) if sums else SKIP
-
-    def _contributions(
-        self, pod: PodInfo, terms: PodTerms, view: View
-    ) -> Iterator[tuple[str, DomainCounts, DomainCounts]]:
-        """(topology key, number of matches by domain, contribution to the score by domain) of each term."""
-        table = view.table
         for own_term, weight in resolve(terms, view).preferred:
             found = _domains_of(own_term, view)
-            yield own_term.topology_key, found, found * weight
+            # The plugin scores if any term holds somewhere, even if the weights cancel out.
+            if found.any():
+                _add(sums, own_term.topology_key, found * weight, even_zero=True)
+        return self._with_placed_terms(sums, pod, view)
+
+    def _pre_score_in_steps(self, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal]:
+        terms = terms_of(pod)
+        if terms.faults:
+            return failure(f"failed to parse pod: {_aggregated(terms)}")
+        if self._ignores_preferences and not terms.preferred:
+            return SKIP
+        sums = yield from preferred_in_steps(terms, view)
+        return self._with_placed_terms(sums, pod, view)
+
+    def _with_placed_terms(self, sums: dict[str, DomainCounts], pod: PodInfo, view: View) -> State | Skip:
+        table = view.table
         for placed in _placed_terms(pod, view):
             if placed.kind is TermKind.PREFERRED:
                 found = placed.by_value(table)
-                yield placed.term.topology_key, found, placed.weight_by_value(table)
+                weighted = placed.weight_by_value(table)
             elif placed.kind is TermKind.REQUIRED_AFFINITY and self._hard_weight > 0:
                 found = placed.by_value(table)
-                yield placed.term.topology_key, found, found * self._hard_weight
+                weighted = found * self._hard_weight
+            else:
+                continue
+            if found.any():
+                _add(sums, placed.term.topology_key, weighted, even_zero=True)
+        return AffinityScoreState(sums) if sums else SKIP
 
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
         assert isinstance(state, AffinityScoreState)
@@ -242,6 +275,15 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
         # In floating point and in this order: integer arithmetic gives one more for some pairs.
         shares = float(MAX_NODE_SCORE) * ((scores - lowest).astype(np.float64) / float(highest - lowest))
         return shares.astype(np.int64)
+
+
+def _existing(pod: PodInfo, view: View) -> dict[str, DomainCounts]:
+    """The required anti-affinity terms of placed pods that match this one, by domain."""
+    existing: dict[str, DomainCounts] = {}
+    for term in _placed_terms(pod, view):
+        if term.kind is TermKind.REQUIRED_ANTI_AFFINITY:
+            _add(existing, term.term.topology_key, term.by_value(view.table))
+    return existing
 
 
 def _placed_terms(pod: PodInfo, view: View) -> list[PlacedTerm]:

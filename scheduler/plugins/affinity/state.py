@@ -121,8 +121,7 @@ class AffinityFilterState(State):
             np.putmask(codes, _taken(counts, table, key, rows), ANTI_AFFINITY)
         if self.own.affinity:
             anywhere = self.may_be_first and self.no_pod_matches
-            for term in self.own.affinity:
-                key = term.topology_key
+            for key in dict.fromkeys([term.topology_key for term in self.own.affinity]):
                 column = table.label(key)[rows]
                 accepted = column != ABSENT
                 if not anywhere:
@@ -137,11 +136,11 @@ class AffinityFilterState(State):
     def code(self, table: NodeTable, row: int) -> int:
         """The refusal code of one row."""
         anywhere: bool | None = None
-        for term in self.own.affinity:
-            value_id = int(table.label(term.topology_key)[row])
+        for key in dict.fromkeys([term.topology_key for term in self.own.affinity]):
+            value_id = int(table.label(key)[row])
             if value_id == ABSENT:
                 return AFFINITY
-            if _at(self.affinity, term.topology_key, value_id) <= 0:
+            if _at(self.affinity, key, value_id) <= 0:
                 if anywhere is None:
                     anywhere = self.may_be_first and self.no_pod_matches
                 if not anywhere:

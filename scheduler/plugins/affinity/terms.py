@@ -11,6 +11,7 @@ from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces
 from scheduler.cluster.view import View
 from scheduler.objects.kinds import Kind
 from scheduler.objects.selectors import Selector, combined
+from scheduler.objects.steps import Pace, Steps
 
 _NO_LABELS: Mapping[str, str] = {}
 
@@ -59,6 +60,21 @@ def resolve(terms: PodTerms, view: View) -> OwnTerms:
         tuple([_resolved(term, view) for term in terms.anti_affinity]),
         tuple([(_resolved(term, view), weight) for term, weight in terms.preferred]),
     )
+
+
+def resolve_in_steps(terms: PodTerms, view: View, pace: Pace) -> Steps[OwnTerms]:
+    """The same with pauses, for many terms: each chooser looks at every namespace."""
+    namespaces = len(view.all(Kind.NAMESPACE))
+    lists: list[list[OwnTerm]] = []
+    for written in (terms.affinity, terms.anti_affinity, [term for term, _ in terms.preferred]):
+        lists.append([])
+        for term in written:
+            pace.left -= 1 if term.namespace_selector.selects_nothing else namespaces
+            if pace.is_over:
+                yield from pace.pause()
+            lists[-1].append(_resolved(term, view))
+    weights = [weight for _, weight in terms.preferred]
+    return OwnTerms(tuple(lists[0]), tuple(lists[1]), tuple(zip(lists[2], weights, strict=True)))
 
 
 def namespace_labels(view: View, namespace: str) -> Mapping[str, str]:

@@ -9,9 +9,9 @@ from scheduler.cluster.devices.descriptions import Described
 from scheduler.cluster.devices.pools import Pool, PoolState, ReachableDevice
 from scheduler.cluster.devices.slices import Amounts
 from scheduler.errors import SchedulerError
-from scheduler.framework.steps import Pace, Steps
 from scheduler.objects.node import Taint
 from scheduler.objects.pod import Toleration
+from scheduler.objects.steps import Pace, Steps
 from scheduler.objects.taints import repels, tolerated
 from scheduler.plugins.devices.requests import ClaimNeeds, NamedExpression, Need
 

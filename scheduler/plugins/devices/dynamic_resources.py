@@ -49,12 +49,12 @@ from scheduler.framework.plugin import (
     Verdicts,
 )
 from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext, PostFilterPlugin
-from scheduler.framework.steps import Pace, Steps, run_to_end
 from scheduler.framework.stepwise import StepwisePlugin
 from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
 from scheduler.objects.resource_claims import ResourceClaim
+from scheduler.objects.steps import Pace, Steps, run_to_end
 from scheduler.plugins.devices.allocated import is_given_up
 from scheduler.plugins.devices.claims import claims_of
 from scheduler.plugins.devices.evidence import findings

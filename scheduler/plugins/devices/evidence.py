@@ -14,9 +14,9 @@ from scheduler.cluster.devices.pools import Pool, PoolState, ReachableDevice
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import Finding
-from scheduler.framework.steps import Pace, run_to_end
 from scheduler.messages.status import Refusal
 from scheduler.objects.kinds import Kind
+from scheduler.objects.steps import Pace, run_to_end
 from scheduler.plugins.devices.candidates import SearchError, first_false, tolerates_all
 from scheduler.plugins.devices.capacity import consumption
 from scheduler.plugins.devices.claims import claims_of

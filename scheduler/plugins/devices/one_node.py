@@ -9,11 +9,11 @@ from scheduler.cluster.devices.slices import DeviceId, PoolKey
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
-from scheduler.framework.steps import Pace, Steps
 from scheduler.messages.status import Refusal, failure, unresolvable
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.resource_claims import DeviceClaim, DeviceRequest, ResourceClaim, ResourceClaimSpec
+from scheduler.objects.steps import Pace, Steps
 from scheduler.plugins.devices.candidates import SearchError
 from scheduler.plugins.devices.extended import ExtendedRequests, extended_requests
 from scheduler.plugins.devices.holders import PoolHoldings

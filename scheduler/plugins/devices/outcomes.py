@@ -11,9 +11,9 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import Rows
-from scheduler.framework.steps import Pace, Steps
 from scheduler.messages.status import Refusal
 from scheduler.objects.kinds import Kind
+from scheduler.objects.steps import Pace, Steps
 from scheduler.plugins.devices.holders import NOTHING_HELD
 from scheduler.plugins.devices.one_node import (
     FITS,

@@ -12,10 +12,10 @@ from scheduler.cluster.devices.special_claims import special_claim_uid
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.errors import SchedulerError
-from scheduler.framework.steps import Pace, Steps, run_to_end
 from scheduler.messages.status import Refusal
 from scheduler.objects.kinds import Kind
 from scheduler.objects.resource_claims import Allocation, ClaimConsumer, ResourceClaim
+from scheduler.objects.steps import Pace, Steps, run_to_end
 from scheduler.plugins.devices.extended import ExtendedRequests
 from scheduler.plugins.devices.one_node import Found, asked_for, find, resources_by_devices
 from scheduler.plugins.devices.results import allocation_of

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from scheduler.cluster.devices.descriptions import Described
 from scheduler.cluster.devices.pools import Pool, PoolState, ReachableDevice
 from scheduler.cluster.devices.slices import Amounts, DeviceId, PoolKey
-from scheduler.framework.steps import Pace, Steps
+from scheduler.objects.steps import Pace, Steps
 from scheduler.plugins.devices.candidates import (
     LOOKS_A_STEP,
     Admitted,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scheduler.cluster.devices.pools import Pool, PoolState
-from scheduler.framework.steps import Pace, Steps
+from scheduler.objects.steps import Pace, Steps
 from scheduler.plugins.devices.candidates import admitted, measured
 from scheduler.plugins.devices.holders import Holders
 from scheduler.plugins.devices.requests import MAX_RESULTS, ClaimNeeds, Need

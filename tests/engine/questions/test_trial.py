@@ -12,7 +12,7 @@ from scheduler.engine.questions.edits import Drain
 from scheduler.engine.questions.trial import Trial
 from scheduler.engine.questions.what_helps import what_helps
 from scheduler.engine.questions.what_if import Asked, Question, what_if
-from scheduler.framework.steps import run_to_end
+from scheduler.objects.steps import run_to_end
 from tests.engine.driver import Cluster
 from tests.engine.questions.asking import OWNER, deployment
 

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from scheduler.cluster.cache import ClusterCache
-from scheduler.framework.steps import Pace, run_to_end
 from scheduler.objects.kinds import Kind, decode, decode_as
 from scheduler.objects.node import Node
 from scheduler.objects.quantity import parse
+from scheduler.objects.steps import Pace, run_to_end
 from scheduler.plugins.devices.one_node import Asked, Found, asked_for, find
 from scheduler.plugins.devices.results import allocation_of
 from scheduler.plugins.devices.search import Fault

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.cluster.view import View
-from scheduler.framework.steps import Pace, run_to_end
+from scheduler.objects.steps import Pace, run_to_end
 from scheduler.plugins.devices.one_node import Asked, find
 from scheduler.plugins.devices.outcomes import outcomes
 from scheduler.plugins.devices.situation import Situation, situation_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.framework.steps import Pace, run_to_end
+from scheduler.objects.steps import Pace, run_to_end
 from scheduler.plugins.devices.holders import NOTHING_HELD
 from scheduler.plugins.devices.one_node import Asked
 from scheduler.plugins.devices.search import Fault, no_solution
