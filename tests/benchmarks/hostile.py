@@ -257,6 +257,7 @@ _CASES: dict[str, tuple[Callable[[], list[dict[str, Any]]], Callable[[], list[tu
     "a pod apart from 500 others in 200 namespaces": (_no_nodes, lambda: _apart_from(500, 200)),
     "a pod with 20,000 labels": (_no_nodes, lambda: _labelled(20_000)),
     "a pod with 100 claims, 500 static volumes in its zone": (_no_nodes, lambda: _with_claims(100, 500)),
+    "a pod with 2,000 claims of a class without volumes": (_no_nodes, lambda: _with_claims(2_000, 0)),
     "a pod that asks for 2,000 resources that no node has": (_no_nodes, lambda: _asking_for(2_000, "1")),
     "a foreign pod with 2,000 resources of amount 0": (_no_nodes, lambda: _asking_for(2_000, "0", "nowhere")),
     "a pod with 15,000 tolerations, a node with 5,000 taints": (
