@@ -74,8 +74,9 @@ def terms_of(info: PodInfo) -> PodTerms:
 
 
 def parse_in_steps(info: PodInfo) -> Steps[None]:
-    """Parse what the pod says of nodes and of other pods, with pauses, and remember it."""
+    """Parse what the pod says of nodes and of other pods, and add up what it asks for, with pauses; remember it."""
     yield from info.parse_in_steps()
+    yield from info.add_up_in_steps()
     if info.affinity_terms is NOT_WORKED_OUT and info.has_affinity:
         info.affinity_terms = yield from _parsed(info)
 

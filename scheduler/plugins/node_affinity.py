@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from functools import partial
 from typing import Any
+from weakref import ref
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from scheduler.cluster.node_matching import (
@@ -25,6 +27,8 @@ from scheduler.cluster.node_matching import (
     matches_requirement,
     matches_selector,
     matches_term,
+    required_in_steps,
+    term_pace,
     weights_of_values,
 )
 from scheduler.cluster.pod_info import PodInfo
@@ -46,7 +50,9 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
+from scheduler.framework.stepwise import PRE_FILTER, LookingPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
+from scheduler.objects.memo import MAX_PARTS
 from scheduler.objects.node import Node
 from scheduler.objects.node_selectors import (
     NodeSelector,
@@ -60,6 +66,7 @@ from scheduler.objects.node_selectors import (
 from scheduler.objects.pod import NodeAffinity as NodeAffinityFields
 from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selectors import SelectorError
+from scheduler.objects.steps import Steps, run_to_end
 from scheduler.plugins.normalization import default_normalize
 
 ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")
@@ -76,15 +83,30 @@ class NodeAffinityArgs(msgspec.Struct, frozen=True, rename="camel"):
     added_affinity: NodeAffinityFields | None = None
 
 
-class Requirements(Struct, State, frozen=True):
+class OfRows(Struct, frozen=True, eq=False):
+    """What was worked out in slices for all rows of a table, as its nodes were."""
+
+    column: npt.NDArray[Any]
+    table: ref[NodeTable]
+    node_version: int
+
+    def at(self, table: NodeTable, rows: Rows) -> npt.NDArray[Any] | None:
+        """None where the nodes are others by now."""
+        is_valid = self.table() is table and self.node_version == table.node_version and len(self.column) == table.size
+        return self.column[rows] if is_valid else None
+
+
+class Requirements(Struct, State, frozen=True, eq=False):
     required: RequiredNodeAffinity
+    accepted: OfRows | None = None
 
 
-class Preferences(Struct, State, frozen=True):
+class Preferences(Struct, State, frozen=True, eq=False):
     terms: tuple[PreferredTerm, ...]
+    scored: OfRows | None = None
 
 
-class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin):
+class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin, LookingPlugin):
     """See docs/kube-scheduler/plugins.md §3.6."""
 
     name = "NodeAffinity"
@@ -113,11 +135,29 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
 
     # --- filter -------------------------------------------------------------------------------------------------------
 
+    def look_in_steps(self, point: str, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal] | None:
+        affinity = pod.pod.node_affinity
+        if affinity is None:
+            return None
+        if point == PRE_FILTER:
+            is_long = affinity.required is not None and len(affinity.required.node_selector_terms) > MAX_PARTS
+            return self._pre_filter_in_steps(pod, view) if is_long else None
+        return self._pre_score_in_steps(pod, view) if len(affinity.preferred) > MAX_PARTS else None
+
     def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
         required = pod.required_node_affinity
         if required.is_everything and self._added_required is None:
             return SKIP
-        state = Requirements(required)
+        return self._narrowed(Requirements(required))
+
+    def _pre_filter_in_steps(self, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal]:
+        table, required = view.table, pod.required_node_affinity
+        accepted = yield from required_in_steps(table, required, view.rows)
+        return self._narrowed(Requirements(required, OfRows(accepted, ref(table), table.node_version)))
+
+    @staticmethod
+    def _narrowed(state: Requirements) -> State | Refusal:
+        required = state.required
         names = required.selector.node_names if required.selector is not None else None
         if names is None:
             return state
@@ -126,7 +166,10 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
         assert isinstance(state, Requirements)
         table = view.table
-        codes = np.where(matches_required(table, state.required, rows), np.int16(0), np.int16(2))
+        accepted = state.accepted.at(table, rows) if state.accepted is not None else None
+        if accepted is None:
+            accepted = matches_required(table, state.required, rows)
+        codes = np.where(accepted, np.int16(0), np.int16(2))
         if self._added_required is not None:
             codes[~matches_selector(table, self._added_required, rows)] = 1
         return Verdicts(codes, _REFUSALS) if codes.any() else None
@@ -165,25 +208,18 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
         except SelectorError as error:
             return failure(str(error))
 
+    def _pre_score_in_steps(self, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal]:
+        state = self.pre_score(pod, view, view.rows)
+        if not isinstance(state, Preferences):
+            return state
+        table = view.table
+        scores = yield from _scores_in_steps(table, state.terms, view.rows)
+        return Preferences(state.terms, OfRows(scores, ref(table), table.node_version))
+
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
         assert isinstance(state, Preferences)
-        table = view.table
-        scores = np.zeros(len(table.exists[rows]), np.int64)
-        of_few = np.zeros(table.size, np.int64)
-        of_values: dict[str, list[tuple[str, int]]] = {}
-        for preferred in state.terms:
-            few = accepted_rows(table, preferred.term)
-            if few is not None:
-                for row in few:
-                    of_few[row] += preferred.weight
-            elif is_one_of_values(preferred.term):
-                [part] = preferred.term.expressions
-                of_values.setdefault(part.key, []).extend([(value, preferred.weight) for value in part.values])
-            else:
-                scores += matches_term(table, preferred.term, rows) * np.int64(preferred.weight)
-        for key, weighted in of_values.items():
-            scores += weights_of_values(table, key, weighted).take(table.label(key)[rows])
-        return scores + of_few[rows]
+        scores = state.scored.at(view.table, rows) if state.scored is not None else None
+        return run_to_end(_scores_in_steps(view.table, state.terms, rows)) if scores is None else scores
 
     def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:
         assert isinstance(state, Preferences)
@@ -217,6 +253,30 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
         except SelectorError:
             return Hint.QUEUE
         return Hint.SKIP if had_matched else Hint.QUEUE
+
+
+def _scores_in_steps(table: NodeTable, terms: tuple[PreferredTerm, ...], rows: Rows) -> Steps[Scores]:
+    """The sum of the weights of the terms that match, one a row."""
+    pace = term_pace()
+    scores = np.zeros(len(table.exists[rows]), np.int64)
+    of_few = np.zeros(table.size, np.int64)
+    of_values: dict[str, list[tuple[str, int]]] = {}
+    for preferred in terms:
+        few = accepted_rows(table, preferred.term)
+        if few is not None:
+            for row in few:
+                of_few[row] += preferred.weight
+        elif is_one_of_values(preferred.term):
+            [part] = preferred.term.expressions
+            of_values.setdefault(part.key, []).extend([(value, preferred.weight) for value in part.values])
+        else:
+            scores += matches_term(table, preferred.term, rows) * np.int64(preferred.weight)
+            pace.left -= len(preferred.term.expressions) + len(preferred.term.fields)
+        if pace.is_over:
+            yield from pace.pause()
+    for key, weighted in of_values.items():
+        scores += weights_of_values(table, key, weighted).take(table.label(key)[rows])
+    return scores + of_few[rows]
 
 
 def _unmet_terms(table: NodeTable, selector: NodeSelector, rows: RowArray, called: str) -> Iterator[Cause]:

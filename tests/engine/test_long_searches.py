@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from scheduler.engine.commands import Command
 from scheduler.engine.engine import Engine
 from scheduler.engine.recording.outcome import outcome_of
@@ -121,7 +123,7 @@ def with_terms(number: int, **configuration: Any) -> Cluster:
 def test_an_attempt_at_a_large_pod_pauses_between_its_steps_and_ends_as_in_one() -> None:
     whole = finished_by(with_terms(1_000), Tick())
     commands, pauses = in_slices(with_terms(1_000))
-    assert pauses == 6
+    assert pauses == 9
     assert outcome_of(commands) == outcome_of(whole)
     [binding] = [command for command in commands if isinstance(command, BindPod)]
     assert binding.node == "n1"
@@ -171,3 +173,43 @@ def test_nothing_is_parsed_when_a_pod_is_observed() -> None:
         return found.count
 
     assert lines(3_000) - lines(30) < 3_000
+
+
+def with_node_terms(number: int, list_: str) -> Cluster:
+    """Three nodes, and a pod with this many terms that the last of them alone meets."""
+    made = Cluster()
+    for each, rank in enumerate((1, 5, 10**9)):
+        made.node(f"n{each}", labels={"rank": str(rank)})
+    terms = [
+        {"matchExpressions": [{"key": "rank", "operator": "NotIn", "values": ["1", "5", str(10 + each)]}]}
+        for each in range(number)
+    ]
+    if list_ == "required":
+        listed: Any = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    else:
+        preferred = [{"weight": 1, "preference": term} for term in terms]
+        listed = {"preferredDuringSchedulingIgnoredDuringExecution": preferred}
+    made.pod("large", spec={"affinity": {"nodeAffinity": listed}})
+    return made
+
+
+@pytest.mark.parametrize("list_", ["required", "preferred"])
+def test_node_affinity_terms_are_looked_up_in_slices_as_at_once(list_: str) -> None:
+    whole = finished_by(with_node_terms(4_000, list_), Tick())
+    commands, many = in_slices(with_node_terms(4_000, list_))
+    assert outcome_of(commands) == outcome_of(whole)
+    [binding] = [command for command in commands if isinstance(command, BindPod)]
+    assert binding.node == "n2"
+    _, few = in_slices(with_node_terms(1_000, list_))
+    assert many >= few + 9
+
+
+def test_what_was_looked_up_for_a_waiting_pod_does_not_outlive_a_change_of_its_nodes() -> None:
+    made = with_node_terms(4_000, "required")
+    made.node("n2", labels={"rank": "5"})
+    commands, _ = in_slices(made)
+    assert not any(isinstance(command, BindPod) for command in commands)
+    made.time += 60.0
+    made.node("n1", labels={"rank": "7000"})
+    made.settle()
+    assert made.node_of("large") == "n1"
