@@ -69,10 +69,11 @@ def scheduling_cycle(
         attempt.total_nodes = context.total_nodes
         if attempt.total_nodes == 0:  # 1
             return NotPlaced(NO_NODES)
-        if is_large(pod):
+        if large := is_large(pod):
             yield from parsed(context, profile, pod)
         run = _begin(context, profile, pod, attempt, now, depth)
-        if run.is_large:
+        if large:
+            run.is_large = True
             yield from looked(run, PRE_FILTER)
         return (yield from _cycle(run))
     except PluginError as error:
@@ -94,9 +95,7 @@ def _begin(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
     attempt.was_class_known = pod_class.is_known
     of_class = ClassRun(pod, fragments, view, journal, attempt.plugin_times)
     filters = pod_class.filters
-    return Run(
-        context, profile, pod, attempt, now, depth, view, pod_class, filters, of_class, extenders, clock, is_large(pod)
-    )
+    return Run(context, profile, pod, attempt, now, depth, view, pod_class, filters, of_class, extenders, clock)
 
 
 def _cycle(run: Run) -> Cycle:

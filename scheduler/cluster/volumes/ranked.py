@@ -127,7 +127,8 @@ class RankedThings:
         """
         rows, numbers = self._distinguished(table, wishes)
         given = np.full((len(wishes), len(rows)), NO_RANK, np.int64)
-        step = max(1, max_pairs // max(1, len(self.names)))
+        parts = 1 + self._reach.number_reaching(table, rows) // max_pairs
+        step = max(1, -(-len(rows) // parts))
         for start in range(0, len(rows), step):
             part = rows[start : start + step]
             _give(wishes, part, *self._reach.reaching(table, part), given[:, start : start + step])

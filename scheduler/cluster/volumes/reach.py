@@ -108,6 +108,13 @@ class _Shape:
         best[ABSENT] = NO_RANK
         return best[here]
 
+    def number_reaching(self, here: Column) -> int:
+        """How many slots reach these places (by id), added up."""
+        named = self._named[: self._size][self._slots[: self._size] != _NOTHING]
+        counts = np.bincount(named, minlength=len(self._places))
+        counts[ABSENT] = 0
+        return int(counts[here].sum())
+
     def reaching(self, here: Column) -> tuple[Column, Column]:
         """The slots that reach each of these places (by id), and beside each the index of its place in ``here``."""
         used = np.flatnonzero(self._slots[: self._size] != _NOTHING)
@@ -226,6 +233,10 @@ class Reach:
         for shape in self._shapes.values():
             best = np.minimum(best, shape.least(shape.places_of_rows(table), ranks))
         return best
+
+    def number_reaching(self, table: NodeTable, rows: Column) -> int:
+        """How many slots reach these rows, added up."""
+        return sum(shape.number_reaching(shape.places_of_rows(table)[rows]) for shape in self._shapes.values())
 
     def reaching(self, table: NodeTable, rows: Column) -> tuple[Column, Column]:
         """The slots that reach each of these rows, some perhaps twice, and beside each the index of its row in
