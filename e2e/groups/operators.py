@@ -149,8 +149,8 @@ class Operator(Service):
                 one["data"] = certificate
         # A webhook that does not answer yet refuses what it is asked about. But they are there before the program,
         # which may look for them.
-        self._apply([one for one in documents if one["kind"] == "Namespace"])
-        self._apply([one for one in documents if one["kind"] != "Namespace"])
+        for one in sorted(documents, key=lambda one: one["kind"] != "Namespace"):
+            self._apply(one)
         self._webhooks = [(one["kind"], one["metadata"]["name"]) for one in documents if one["kind"] in _WEBHOOKS]
         self._wait_established([one for one in documents if one["kind"] == "CustomResourceDefinition"])
         try:
@@ -170,12 +170,12 @@ class Operator(Service):
         for what, name in self._webhooks:
             self._controlplane.kubectl("delete", what, name)
 
-    def _apply(self, documents: list[Object]) -> None:
-        file = self._folder / "applied.yaml"
-        file.write_text(yaml.safe_dump_all(documents))
-        # At the server's side: the definitions are too large for the annotation of the other way.
-        if documents:
-            self._controlplane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(file))
+    def _apply(self, document: Object) -> None:
+        # One at a time and as JSON: a definition may have a megabyte, and a busy machine takes seconds for it.
+        file = self._folder / "applied.json"
+        file.write_text(json.dumps(document))
+        # At the server's side: it may be too large for the annotation of the other way.
+        self._controlplane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(file))
 
     def _wait_established(self, definitions: list[Object]) -> None:
         """Raises `ProcessFailure`."""
