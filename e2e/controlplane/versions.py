@@ -14,6 +14,14 @@ KUBERNETES = "v1.36.3"
 ETCD = "v3.6.7"
 KWOK = "v0.8.0"
 HELM = "v4.3.1"
+JOBSET = "v0.12.0"
+"""The first that is made for Kubernetes 1.36: its JobSets keep ``schedulingGroup``."""
+TRAINER = "v2.3.0"
+"""The first that is made for Kubernetes 1.36 and for JobSet v0.12."""
+KUBERAY = "v1.6.2"
+"""The newest that the Go module proxy has whole. Made for Kubernetes 1.35: its RayClusters lose ``schedulingGroup``."""
+KUEUE = "v0.18.3"
+"""The newest that Kubernetes 1.36 and JobSet v0.12 are what it is made for."""
 
 MODULES = Path(__file__).parent / "modules"
 _STAMP = "k8s.io/component-base/version"
@@ -60,6 +68,39 @@ MODULE_SETS = (
     ModuleSet("kwok", (Program("kwok", "sigs.k8s.io/kwok/cmd/kwok"),)),
     ModuleSet("helm", (Program("helm", "helm.sh/helm/v4/cmd/helm", on_demand=True),)),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A controller of custom resources, built for the tests that run it. ``module``@``version`` holds its manifests."""
+
+    modules: ModuleSet
+    module: str
+    version: str
+
+    @property
+    def program(self) -> Program:
+        return self.modules.programs[0]
+
+    def key(self) -> str:
+        """A short name for exactly this program."""
+        digest = hashlib.sha256(repr(self.program).encode())
+        for file in ("go.mod", "go.sum"):
+            digest.update((self.modules.path / file).read_bytes())
+        return f"{self.version}-{digest.hexdigest()[:12]}"
+
+
+def _operator(name: str, module: str, version: str, package: str = "") -> Operator:
+    return Operator(ModuleSet(name, (Program(name, module + package, on_demand=True),)), module, version)
+
+
+# In caches of their own, so that another version of one of them does not have the control plane built again.
+OPERATORS = {
+    "jobset": _operator("jobset", "sigs.k8s.io/jobset", JOBSET),
+    "trainer": _operator("trainer", "github.com/kubeflow/trainer/v2", TRAINER, "/cmd/trainer-controller-manager"),
+    "kuberay": _operator("kuberay", "github.com/ray-project/kuberay/ray-operator", KUBERAY),
+    "kueue": _operator("kueue", "sigs.k8s.io/kueue", KUEUE, "/cmd/kueue"),
+}
 
 _ALL = tuple(program for modules in MODULE_SETS for program in modules.programs)
 PROGRAMS = tuple(program.name for program in _ALL if not program.on_demand)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from e2e.builders import Object
@@ -19,6 +19,8 @@ from e2e.room import Room, refusal
 
 Look = frozenset[tuple[str, int]]
 """Sentences, with how often each is true."""
+
+UNDECIDED = {"first": "on the first set of nodes", "last": "in the last attempt, with its quorum or without"}
 
 Seen = TypeVar("Seen")
 
@@ -47,7 +49,10 @@ def look_at(room: Room, groups: Watch, scene: Scene, created: list[Object]) -> L
         node["metadata"]["name"]: node["metadata"]["labels"].get(ZONE, "no zone")
         for node in [*scene.nodes, *[one for phase in scene.phases for one in phase.create if one["kind"] == "Node"]]
     }
-    undecided = {group["metadata"]["name"] for group in groups.state.values() if _fits_none_of_several(group)}
+    undecided = {group["metadata"]["name"]: "first" for group in groups.state.values() if _fits_none_of_several(group)}
+    undecided |= {
+        group["metadata"]["name"]: "last" for group in groups.state.values() if _lacks_pods(group, room.pods.state)
+    }
     said = Counter(f"{_about(pod)}: {_fate(room.pods.state, pod, undecided)}" for pod in created)
     for group in groups.state.values():
         for one in group.get("status", {}).get("conditions", ()):
@@ -73,10 +78,25 @@ def _fits_none_of_several(group: Object) -> bool:
     return any(re.match(r"0/([2-9]|\d\d+) placements are available", message) for message in said)
 
 
-def _fate(state: State, pod: Object, undecided: Collection[str]) -> str:
-    """``undecided``: groups that fit none of several sets of nodes. What is said of their pods is about the first of
-    them, and kube-scheduler's order is random: it tries again at once after some of these answers, and a second later
-    after others, so that one is seen nearly always. So it does not matter which."""
+def _lacks_pods(group: Object, state: State) -> bool:
+    """Whether fewer pods of the group exist than must start together."""
+    quorum: int = group["spec"]["schedulingPolicy"].get("gang", {}).get("minCount", 0)
+    return len(_members(state, group)) < quorum
+
+
+def _members(state: State, group: Object) -> list[Object]:
+    name = group["metadata"]["name"]
+    return [one for one in state.values() if one["spec"].get("schedulingGroup", {}).get("podGroupName") == name]
+
+
+def _fate(state: State, pod: Object, undecided: Mapping[str, str]) -> str:
+    """``undecided``: groups of whose pods different things can be said, and why; it does not matter which.
+
+    - ``first``: the group fits none of several sets of nodes. What is said of its pods is about the first of them, and
+      kube-scheduler's order is random: it tries again at once after some of these answers, and a second later after
+      others, so that one is seen nearly always.
+    - ``last``: the gang has lost its quorum. kube-scheduler tries pods that were in the back-off then once more.
+    """
     now = state.get(f"{pod['metadata']['namespace']}/{pod['metadata']['name']}")
     if now is None:
         return "gone"
@@ -85,16 +105,14 @@ def _fate(state: State, pod: Object, undecided: Collection[str]) -> str:
     said = refusal(now)
     if said is None:
         return "waits without a word"
-    is_of_one = pod["spec"].get("schedulingGroup", {}).get("podGroupName") in undecided
-    if is_of_one and said["reason"] == "Unschedulable":
-        return "Unschedulable: as on the first set of nodes"
+    why = undecided.get(pod["spec"].get("schedulingGroup", {}).get("podGroupName", ""))
+    if why and said["reason"] == "Unschedulable":
+        return f"Unschedulable: as {UNDECIDED[why]}"
     return f"{said['reason']}: {said.get('message', '')}"
 
 
 def _zones(state: State, group: Object, zone_of: dict[str, str]) -> int:
-    name = group["metadata"]["name"]
-    members = [one for one in state.values() if one["spec"].get("schedulingGroup", {}).get("podGroupName") == name]
-    return len({zone_of[one["spec"]["nodeName"]] for one in members if one["spec"].get("nodeName")})
+    return len({zone_of[one["spec"]["nodeName"]] for one in _members(state, group) if one["spec"].get("nodeName")})
 
 
 def difference(theirs: Look, ours: Look) -> str:

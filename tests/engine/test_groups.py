@@ -60,6 +60,21 @@ def test_without_the_gates_the_groups_of_pods_are_ignored() -> None:
     assert cluster.bound() == {"g0": "n"}
 
 
+def test_of_groups_that_can_start_at_the_same_time_the_one_whose_pods_have_waited_longest_is_tried_first() -> None:
+    for is_tried_between in (False, True):
+        cluster = Gangs()
+        cluster.node("n", cpu="2")
+        cluster.members(2, "old", cpu="1")
+        cluster.advance(1)
+        cluster.group("new", min_count=2)
+        cluster.members(2, "new", cpu="1")
+        if is_tried_between:
+            cluster.schedule_all()
+        cluster.group("old", min_count=2)
+        cluster.schedule_all()
+        assert sorted(cluster.bound()) == (["new0", "new1"] if is_tried_between else ["old0", "old1"])
+
+
 def test_a_group_without_quorum_starts_what_fits() -> None:
     cluster = Gangs()
     cluster.node("n", cpu="2")

@@ -1,4 +1,4 @@
-"""What happens between the tries of one gang's members."""
+"""What happens between the tries of a gang, and of its members."""
 
 from __future__ import annotations
 
@@ -67,6 +67,22 @@ def test_a_gang_whose_quorum_is_deleted_meanwhile_does_not_start() -> None:
     cluster.schedule_all()
     assert cluster.bound() == {}
     assert cluster.engine.cache.assumed_count == 0
+
+
+def test_a_gang_that_lost_its_quorum_while_it_waits_is_not_tried_and_keeps_what_was_said() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="1")
+    cluster.group(min_count=2)
+    cluster.members(2, cpu="1")
+    cluster.schedule_all()
+    _, said = cluster.reason_of("g0")
+    cluster.delete("g1")
+    cluster.sent.clear()
+    cluster.advance(30)
+    cluster.schedule_all()
+    assert cluster.place("g0") == "gated"
+    assert said.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    assert cluster.sent == []
 
 
 def test_a_gang_that_is_deleted_leaves_nothing_behind() -> None:
