@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from scheduler.config.changes import changes_between
 from scheduler.config.documents import MAX_BYTES
+from scheduler.config.positions import placed
 from scheduler.controller.calls.background import BackgroundCalls
 from scheduler.controller.calls.plugin_calls import PluginCall
 from scheduler.controller.report.instruments import Counter
@@ -161,7 +162,8 @@ class ConfigurationReloader:
         try:
             await self._take(text, origin)
         except ConfigurationError as error:
-            self._reject(error, origin)
+            # Beside the event loop: a text may have a MiB.
+            self._reject(await asyncio.to_thread(_placed, error, text, origin), origin)
         except Exception as error:
             log.exception("New configuration could not be taken up", origin=origin)
             self._reject(ConfigurationError([Fault("", f"{type(error).__name__}: {str(error)[:MAX_ERROR]}")]), origin)
@@ -208,6 +210,11 @@ class ConfigurationReloader:
     def _is_gone(self, what: str, origin: str) -> None:
         log.warning(f"{what} is gone, the configuration stays as it is", origin=origin)
         self._announce("Warning", "ConfigurationGone", f"{origin} is gone, the configuration stays as it is")
+
+
+def _placed(error: ConfigurationError, text: bytes, origin: str) -> ConfigurationError:
+    """The faults with their lines and columns in the text, as ``tandem check-config`` shows them."""
+    return ConfigurationError(placed(error.faults, text.decode(errors="replace"), origin))
 
 
 def _first(texts: Sequence[str], count: int) -> tuple[str, ...]:
