@@ -225,5 +225,5 @@ def _first(texts: Sequence[str], count: int) -> tuple[str, ...]:
 
 
 def _abandoned(profile: str, pods: int) -> str:
-    waiting = f"{pods} pod{'s' * (pods != 1)} with that schedulerName wait and are not scheduled by anyone here"
+    waiting = f"{pods} pod{'s' * (pods != 1)} with that schedulerName wait, and no profile schedules them"
     return f'profile "{profile}" is gone' + (f": {waiting}" if pods else "")

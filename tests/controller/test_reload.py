@@ -343,7 +343,7 @@ async def test_a_profile_that_vanishes_while_pods_wait_under_its_name_is_a_warni
     reloader.offer((HEAD + LEASE + "profiles: [{schedulerName: one}]").encode(), "f")
     await until(lambda: len(events) > 1)
     task.cancel()
-    text = 'profile "two" is gone: 2 pods with that schedulerName wait and are not scheduled by anyone here'
+    text = 'profile "two" is gone: 2 pods with that schedulerName wait, and no profile schedules them'
     assert events[1] == ("Warning", "ProfileRemoved", text)
     assert [line["event"] for line in log_lines if line["log_level"] == "warning"] == [text]
 
