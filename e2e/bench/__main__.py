@@ -20,8 +20,8 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from e2e.bench import charts, report
-from e2e.bench.contenders import BY_DEFAULT, CONTENDERS
+from e2e.bench import charts, pairs, report
+from e2e.bench.contenders import BY_DEFAULT, CONTENDERS, contender, unknown
 from e2e.bench.driver import Drive, prepare
 from e2e.bench.measurement import Result, Spent, failed, measure, middle
 from e2e.bench.metering import Meter
@@ -54,16 +54,18 @@ def main() -> int:
             # After each, so that a run that is broken off leaves what it has.
             _write(results, rounds, options)
     report.show(results)
+    for line in pairs.lines((result.scenario, result) for result in rounds):
+        print(line)
     return 0 if all(result.counts for result in results) else 1
 
 
 def _rounds(scenario: Scenario, nodes: int, pods: int, options: argparse.Namespace) -> list[list[Result]]:
     """The rounds of each contender. They take turns, so that a machine that grows slower does so for all of them."""
-    made: dict[str, list[Result]] = {contender: [] for contender in options.contenders}
+    made: dict[str, list[Result]] = {name: [] for name in options.contenders}
     for _ in range(options.rounds):
-        for contender in options.contenders:
-            result = _run(scenario, contender, nodes, pods)
-            made[contender].append(result)
+        for name in options.contenders:
+            result = _run(scenario, name, nodes, pods)
+            made[name].append(result)
             print(" ".join(report.row(result)), file=sys.stderr, flush=True)
     return list(made.values())
 
@@ -77,7 +79,7 @@ def _write(results: Sequence[Result], rounds: Sequence[Result], options: argpars
         charts.write(msgspec.json.decode(report.as_json(results, rounds)), options.charts)
 
 
-def _run(scenario: Scenario, contender: str, nodes: int, pods: int) -> Result:
+def _run(scenario: Scenario, name: str, nodes: int, pods: int) -> Result:
     try:
         with (
             tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder,
@@ -91,11 +93,12 @@ def _run(scenario: Scenario, contender: str, nodes: int, pods: int) -> Result:
             kubeconfig = controlplane.kubeconfig()
             gates = ",".join(f"{name}=true" for name in scenario.features)
             options = [f"--feature-gates={gates}"] if gates else []
-            scheduler = CONTENDERS[contender](kubeconfig, Path(folder), controlplane.programs, options)
-            return uvloop.run(_measure(scenario, Meter(scheduler, controlplane), nodes, pods, kubeconfig))
+            scheduler = contender(name, kubeconfig, Path(folder), controlplane.programs, options)
+            result = uvloop.run(_measure(scenario, Meter(scheduler, controlplane), nodes, pods, kubeconfig))
+            return replace(result, contender=name)
     except ProcessFailure as error:
         print(error, file=sys.stderr)
-        return failed(scenario.name, contender, nodes, pods, str(error).splitlines()[0])
+        return failed(scenario.name, name, nodes, pods, str(error).splitlines()[0])
 
 
 def _controllers(scenario: Scenario) -> tuple[str, ...]:
@@ -161,7 +164,9 @@ def _options() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--scenario", nargs="+", default=["plain"], choices=[*SCENARIOS, "all"], metavar="NAME")
-    parser.add_argument("--contenders", default=",".join(BY_DEFAULT), help="comma-separated (default: %(default)s)")
+    parser.add_argument(
+        "--contenders", default=",".join(BY_DEFAULT), help="comma-separated (default: %(default)s), or tandem@CHECKOUT"
+    )
     parser.add_argument(
         "--nodes", type=int, nargs="+", help="instead of the scenario's own number; with several: growth"
     )
@@ -179,8 +184,8 @@ def _options() -> argparse.Namespace:
     if "all" in options.scenario:
         options.scenario = list(SCENARIOS)
     options.contenders = options.contenders.split(",")
-    if unknown := [name for name in options.contenders if name not in CONTENDERS]:
-        parser.error(f"no contender is called {', '.join(unknown)}; there are {', '.join(CONTENDERS)}")
+    if strangers := unknown(options.contenders):
+        parser.error(f"no contender is called {', '.join(strangers)}; there are {', '.join(CONTENDERS)}")
     return options
 
 

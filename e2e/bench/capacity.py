@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from e2e import paths
+from e2e.bench import pairs
 from e2e.bench.contenders import BY_DEFAULT, Null
 from e2e.bench.report import circumstances
 from e2e.bench.scenarios import SCENARIOS, Scenario
@@ -274,6 +275,8 @@ def main() -> int:
     for result in chosen:
         table.add_row(*cells(result))
     Console(width=None if sys.stdout.isatty() else 160).print(table)
+    for line in pairs.lines((result.row, result) for result in rounds):
+        print(line)
     if options.out:
         content = {**circumstances(), "results": list(map(asdict, chosen)), "rounds": list(map(asdict, rounds))}
         options.out.write_text(json.dumps(content, indent=1) + "\n")

@@ -67,3 +67,20 @@ CONTENDERS: dict[str, Callable[[Path, Path, Path, Sequence[str]], Scheduler]] = 
 }
 
 BY_DEFAULT = ("tandem", "kube-scheduler", "null")
+
+
+def contender(name: str, kubeconfig: Path, folder: Path, programs: Path, options: Sequence[str]) -> Scheduler:
+    """The scheduler of this name; ``NAME@CHECKOUT`` is that of another checkout: before and after a change, in one run.
+
+    Both run in this environment, with the packages that this checkout asks for.
+    """
+    kind, _, checkout = name.partition("@")
+    scheduler = CONTENDERS[kind](kubeconfig, folder, programs, options)
+    if checkout:
+        scheduler.directory = Path(checkout)
+    return scheduler
+
+
+def unknown(names: Sequence[str]) -> list[str]:
+    """Those of the names that `contender` makes nothing of."""
+    return [name for name in names if name.partition("@")[0] not in CONTENDERS]

@@ -128,6 +128,21 @@ class NodeColumns:
         return self._labels.column(key, self._capacity).is_unique
 
     def _set_node_columns(self, row: int, old: Node | None, node: Node) -> None:
+        """``old``: the node whose columns the row has; what it has in common with the new one stays."""
+        if old is None or old.status.allocatable != node.status.allocatable:
+            self._put_allocatable(row, old, node)
+        if old is None or old.spec != node.spec:
+            self._unschedulable[row] = node.spec.unschedulable
+            taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
+            self._taint_set[row] = self.vocabulary.taints.intern(taints) if taints else ABSENT
+        if old is None or old.status.declared_features != node.status.declared_features:
+            features = frozenset(node.status.declared_features)
+            self._feature_set[row] = self.vocabulary.features.intern(features) if features else ABSENT
+        if old is None or old.metadata.labels != node.metadata.labels:
+            self._labels.put(row, node.metadata.labels)
+            self._selected.put(row, node.metadata.labels)
+
+    def _put_allocatable(self, row: int, old: Node | None, node: Node) -> None:
         arrays = self._arrays
         offered = allocatable_of(node)
         arrays["allocatable_cpu"][row] = offered.milli_cpu
@@ -135,13 +150,6 @@ class NodeColumns:
         arrays["allocatable_storage"][row] = offered.ephemeral_storage
         arrays["allocatable_pods"][row] = offered.pods
         self._put_scalars(row, old, offered)
-        self._unschedulable[row] = node.spec.unschedulable
-        taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
-        self._taint_set[row] = self.vocabulary.taints.intern(taints) if taints else ABSENT
-        features = frozenset(node.status.declared_features)
-        self._feature_set[row] = self.vocabulary.features.intern(features) if features else ABSENT
-        self._labels.put(row, node.metadata.labels)
-        self._selected.put(row, node.metadata.labels)
 
     def _clear_node_columns(self, row: int, old: Node | None) -> None:
         self._put_scalars(row, old, ResourceVector())

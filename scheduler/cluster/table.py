@@ -95,8 +95,10 @@ class NodeTable(NodeColumns):
             self._exists[row] = True
             self.node_count += 1
         self.node_version += 1
-        self.order.put(row, node.metadata.labels)
-        self._set_node_columns(row, self.nodes[row], node)
+        old = self.nodes[row]
+        if old is None or old.metadata.labels != node.metadata.labels:
+            self.order.put(row, node.metadata.labels)
+        self._set_node_columns(row, old, node)
         self.nodes[row] = node
         self._row_version[row] = self.versions.next()
         self._give_back_ids()
