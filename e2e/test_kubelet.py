@@ -158,8 +158,9 @@ def test_a_pod_that_a_node_refuses_for_its_topology_keeps_its_workload_away_and_
     assert list(_failed(room.pods.state).values()) == ["TopologyAffinityError"]
     assert 'tandem_kubelet_refusals_total{reason="TopologyAffinityError"} 1.0' in tandem.get("/metrics")[1]
     admin.create(_guaranteed("narrow", room.name, cpu=3))
-    (ran,) = room.wait_running(1, 60)
-    assert ran.startswith("narrow-")
+    room.wait_running(1, 60)
+    (running,) = [key for key, pod in room.pods.state.items() if pod["status"].get("phase") == "Running"]
+    assert running.startswith(f"{room.name}/narrow-")
     assert len(_failed(room.pods.state)) == 1
 
 
