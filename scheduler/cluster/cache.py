@@ -7,7 +7,7 @@ assumptions are counted alike in the table and the tallies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Protocol, assert_never
 
@@ -26,6 +26,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_journal import NODE_CHANGED, USAGE_CHANGED, RowJournal
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
+from scheduler.cluster.volumes.alike import likeness_key
 from scheduler.cluster.volumes.facts import Volumes
 from scheduler.cluster.volumes.reserved import Release, Reservation
 from scheduler.errors import InvariantViolation
@@ -204,6 +205,10 @@ class ClusterCache:
         object, no pod on a node, no nomination, nothing set aside. Grows with what is observed or decided alone, and
         never by a question, so that it is the same in a recording's replay."""
         return self.journal.position, self.objects.changes, self._effects, self.nominator.position
+
+    def likeness_key(self, pod: PodInfo) -> Hashable | None:
+        """Equal for pods that built-in plugins refuse alike; see ``volumes/alike.py``."""
+        return likeness_key(pod, self.volumes)
 
     def apply(self, effect: Effect) -> None:
         """Do what a plugin's Reserve or Unreserve asks for. Raises OutOfSync, and then has changed nothing."""

@@ -21,6 +21,7 @@ import msgspec
 
 from scheduler.cluster.pod_info import NOT_WORKED_OUT, PodInfo
 from scheduler.objects.meta import controller_of
+from scheduler.objects.pod import PodSpec
 
 TemplateKey = tuple[str, bytes, bytes, str, bytes]
 """Namespace, labels, annotations, UID of the controlling owner, spec; maps and spec as sorted JSON."""
@@ -55,10 +56,8 @@ def is_large(info: PodInfo) -> bool:
     return size > MAX_BRIEF_BYTES
 
 
-def _worked_out(info: PodInfo) -> TemplateKey | None:
-    spec = info.pod.spec
-    if any(volume.ephemeral is not None for volume in spec.volumes):
-        return None
+def template_of(info: PodInfo, spec: PodSpec) -> TemplateKey:
+    """The key that the pod would have with another spec."""
     metadata = info.pod.metadata
     owner = controller_of(metadata)
     return (
@@ -68,3 +67,10 @@ def _worked_out(info: PodInfo) -> TemplateKey | None:
         owner.uid if owner is not None else "",
         _ENCODER.encode(spec),
     )
+
+
+def _worked_out(info: PodInfo) -> TemplateKey | None:
+    spec = info.pod.spec
+    if any(volume.ephemeral is not None for volume in spec.volumes):
+        return None
+    return template_of(info, spec)

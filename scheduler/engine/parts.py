@@ -81,6 +81,7 @@ class EngineParts:
             self.nominator,
             started,
             settings.queue,
+            likeness_key=self.cache.likeness_key,
             group_of=self.cache.groups.key_of,
         )
         self.tries = Tries(profiles, self.queue, self.cache, self.room, bool(extenders))

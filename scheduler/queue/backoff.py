@@ -21,15 +21,16 @@ class BackoffQueues:
 
     ``initial`` and ``maximum`` are nanoseconds; a ``maximum`` of 0 disables back-off. With ``in_windows`` (pop from
     back-off) times are rounded to whole seconds: all pods whose wait ends within one second leave together, so that
-    priority orders them and not the fraction of a second.
+    priority orders them and not the fraction of a second. Pods whose ``likeness_key`` is equal are refused alike; None
+    for a pod like no other.
     """
 
-    __slots__ = ("_class_key", "_errors", "_in_windows", "_initial", "_maximum", "_rejected", "_urgency")
+    __slots__ = ("_errors", "_in_windows", "_initial", "_likeness_key", "_maximum", "_rejected", "_urgency")
 
     def __init__(
-        self, queue_sort: QueueSort, initial: int, maximum: int, in_windows: bool, class_key: ClassKey = template_key
+        self, queue_sort: QueueSort, initial: int, maximum: int, in_windows: bool, likeness_key: ClassKey = template_key
     ) -> None:
-        self._class_key = class_key
+        self._likeness_key = likeness_key
         self._initial = initial
         self._maximum = maximum
         self._in_windows = in_windows
@@ -76,11 +77,10 @@ class BackoffQueues:
         return (self.expiration(record), *self._urgency(record))
 
     def _class_of(self, record: QueuedPod) -> Hashable:
-        """Equal for pods whose attempts end alike: those of one template. What an attempt reads of a pod besides makes
-        it like no other."""
+        """Equal for pods whose attempts end alike. What an attempt reads of a pod besides makes it like no other."""
         if record.group or _has_own_state(record.info):
             return record.uid
-        return record.class_by(self._class_key)
+        return self._likeness_key(record.info) or record.uid
 
     # --- the heaps ----------------------------------------------------------------------------------------------------
 

@@ -50,7 +50,8 @@ from scheduler.queue.waking import Only, Wake, strategy_after_attempt
 
 
 class SchedulingQueue(QueueListing):
-    """See the module. ``started`` is when the queue starts; the pool's flush, every 30 s, is counted from there."""
+    """See the module. ``started`` is when the queue starts; the pool's flush, every 30 s, is counted from there.
+    ``likeness_key``: see ``BackoffQueues``."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class SchedulingQueue(QueueListing):
         nominator: Nominator,
         started: Now,
         settings: QueueSettings = QueueSettings(),  # noqa: B008 - frozen
-        class_key: ClassKey = template_key,
+        likeness_key: ClassKey = template_key,
         group_of: GroupOf = no_group,
     ) -> None:
         self.facts = facts
@@ -75,10 +76,10 @@ class SchedulingQueue(QueueListing):
             round(settings.initial_backoff * SECOND),
             round(settings.maximum_backoff * SECOND),
             settings.pops_from_backoff,
-            class_key,
+            likeness_key,
         )
         active = ActiveQueue(plugins.queue_sort)
-        places = Places(active, backoff, UnschedulablePool(class_key), self._flushes, plugins.pre_enqueue, facts)
+        places = Places(active, backoff, UnschedulablePool(template_key), self._flushes, plugins.pre_enqueue, facts)
         in_flight = InFlight(settings.event_limit)
         self._group_of = group_of
         self._group_retries = GroupRetries()

@@ -11,6 +11,7 @@ from scheduler.framework.plugin import State
 from scheduler.messages.commands import BindPod
 from scheduler.messages.status import Refusal, unschedulable
 from scheduler.objects.node import Node
+from tests import builders
 from tests.engine.driver import Cluster
 
 WAITING = 30
@@ -155,3 +156,55 @@ def test_the_same_holds_for_spreading() -> None:
     cluster.change("second", labels={})
     cluster.schedule_all()
     assert len(cluster.writes(BindPod)) == 1
+
+
+# --- claims -----------------------------------------------------------------------------------------------------------
+
+
+def with_claims(cluster: Cluster) -> None:
+    """A node on which eight pods have a volume each, as many as it may have, and pods with a bound claim each that wait
+    for one of those places."""
+    cluster.node("n", cpu="400", pods=1000)
+    cluster.show(builders.csi_node("n", {"csi.test": 8}))
+    for number in range(8):
+        with_claim(cluster, f"small-{number}", node="n")
+    for number in range(WAITING):
+        with_claim(cluster, f"waits-{number:02}")
+    cluster.schedule_all()
+
+
+def with_claim(cluster: Cluster, name: str, **fields: Any) -> None:
+    owner = {"namespace": "default", "name": name}
+    cluster.show(builders.volume(f"pv-{name}", csi=("csi.test", f"pv-{name}"), claimed_by=owner))
+    cluster.show(builders.claim(name, volume=f"pv-{name}"))
+    mounted = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
+    cluster.pod(name, volumes=[mounted], labels={"app": "db"}, **fields)
+
+
+def test_claims_that_differ_in_identity_alone_make_pods_no_less_alike() -> None:
+    cluster = Cluster()
+    with_claims(cluster)
+    assert attempts(cluster) == WAITING
+    cluster.delete("small-0")
+    cluster.schedule_all()
+    # One has the place now, and its attempt has not ended; one found it taken; the others were not tried again.
+    assert len(cluster.writes(BindPod)) == 1
+    assert attempts(cluster) == WAITING + 1
+    cluster.delete("small-1")
+    cluster.schedule_all()
+    assert len(cluster.writes(BindPod)) == 2
+
+
+def test_pods_whose_claims_have_no_volume_yet_are_all_tried() -> None:
+    cluster = Cluster()
+    cluster.node("n", cpu="400", pods=1000)
+    cluster.show(builders.storage_class("none", provisioner="kubernetes.io/no-provisioner"))
+    for number in range(WAITING):
+        name = f"waits-{number:02}"
+        cluster.show(builders.claim(name, storage_class="none"))
+        cluster.pod(name, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": name}}])
+    cluster.schedule_all()
+    tried = attempts(cluster)
+    cluster.show(builders.volume("static", storage_class="none", size="1Mi"))
+    cluster.schedule_all()
+    assert attempts(cluster) - tried == WAITING

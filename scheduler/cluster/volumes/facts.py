@@ -111,6 +111,14 @@ class Volumes:
         nodes = self._table.nodes
         return sum(count for row, count in self._users.of(claim).items() if nodes[row] is not None)
 
+    def is_attached(self, volume: PersistentVolume) -> bool:
+        """Whether a node is said to have the volume, or pods on a node with a limit use it by whichever claim."""
+        self._catch_up()
+        found = attachable(volume)
+        return bool(self._index.attachments_by_volume.of(volume.metadata.name)) or (
+            found is not None and bool(self.attached.rows_with(found))
+        )
+
     def rows_using(self, claims: Iterable[str]) -> Collection[int]:
         """Rows whose pods use one of these claims by their PersistentVolumeClaim volumes."""
         return self._users.having(claims)
