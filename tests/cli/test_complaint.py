@@ -77,7 +77,7 @@ def test_no_line_of_any_command_s_help_or_errors_is_wider_than_80_columns() -> N
     for words, lines in zip(asked, in_a_terminal(*asked), strict=True):
         assert lines, words
         heads = [line for line in lines if line.startswith("╭")]
-        assert all(line.endswith(" ─╮") or line.endswith("──╮") for line in heads), "a title is cut off"
+        assert all(line.endswith((" ─╮", "──╮")) for line in heads), "a title is cut off"
         assert [line for line in lines if len(line) > 80] == [], words
         if words in refused:
             assert lines[0].startswith("Error: "), (words, lines)
