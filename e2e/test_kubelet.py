@@ -14,9 +14,9 @@ from e2e.client import Client, State
 from e2e.controlplane import build
 from e2e.controlplane.cluster import ControlPlane
 from e2e.fixtures import administrator
-from e2e.kubelet import hollow_nodes
+from e2e.kubelet import NUMA_SOURCES, hollow_nodes, numa_node
 from e2e.peer import KubeScheduler
-from e2e.room import Room
+from e2e.room import Room, refusal
 from e2e.tandem import Tandem
 
 pytestmark = [pytest.mark.tandem_only, pytest.mark.long]
@@ -49,12 +49,29 @@ def nodes(programs: Path, controlplane: ControlPlane, admin: Client, tmp_path: P
 
 @pytest.fixture
 def kubelet_room(nodes: None, admin: Client, request: pytest.FixtureRequest) -> Iterator[Room]:
-    with Room(admin, re.sub(r"\W|_", "-", request.node.name)[5:50].strip("-")) as room:
+    with Room(admin, _room_name(request)) as room:
         yield room
 
 
 @pytest.fixture
-def tandem(kubelet_room: Room, controlplane: ControlPlane, tmp_path: Path) -> Iterator[Tandem]:
+def numa_room(
+    controlplane: ControlPlane, admin: Client, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Room]:
+    """A room whose only node has two NUMA nodes."""
+    program = build.program_of(NUMA_SOURCES, modules="kubernetes")
+    with (
+        numa_node(program, controlplane.kubeconfig(), tmp_path, admin, "numa"),
+        Room(admin, _room_name(request)) as room,
+    ):
+        yield room
+
+
+def _room_name(request: pytest.FixtureRequest) -> str:
+    return re.sub(r"\W|_", "-", request.node.name)[5:50].strip("-")
+
+
+@pytest.fixture
+def tandem(controlplane: ControlPlane, tmp_path: Path) -> Iterator[Tandem]:
     folder = tmp_path / "tandem"
     folder.mkdir()
     with Tandem(controlplane.kubeconfig(), folder) as tandem:
@@ -123,6 +140,36 @@ def test_two_schedulers_that_fill_the_same_nodes_lose_no_room(
             r'^tandem_kubelet_refusals_total{reason="OutOfcpu"} (\d+)', tandem.get("/metrics")[1], re.M
         )
         assert sum(map(int, counted)) == of_ours
+
+
+def test_a_pod_that_a_node_refuses_for_its_topology_keeps_its_workload_away_and_no_other(
+    numa_room: Room, tandem: Tandem, admin: Client
+) -> None:
+    """The node has seven free CPUs, but none of its NUMA nodes has five: a scheduler, which counts CPUs, places such a
+    pod, and the kubelet refuses it. The next pod of its ReplicaSet waits; a pod of another workload runs there."""
+    room = numa_room
+    admin.create(_guaranteed("wide", room.name, cpu=5))
+    said = room.pods.wait_until(
+        lambda state: [condition["message"] for pod in state.values() if (condition := refusal(pod))],
+        60,
+        "a refusal, and the ReplicaSet's next pod",
+    )
+    assert said[0].startswith("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.")
+    assert list(_failed(room.pods.state).values()) == ["TopologyAffinityError"]
+    assert 'tandem_kubelet_refusals_total{reason="TopologyAffinityError"} 1.0' in tandem.get("/metrics")[1]
+    admin.create(_guaranteed("narrow", room.name, cpu=3))
+    room.wait_running(1, 60)
+    (running,) = [key for key, pod in room.pods.state.items() if pod["status"].get("phase") == "Running"]
+    assert running.startswith(f"{room.name}/narrow-")
+    assert len(_failed(room.pods.state)) == 1
+
+
+def _guaranteed(name: str, namespace: str, cpu: int) -> Object:
+    """A ReplicaSet of one pod that gets whole CPUs."""
+    document = builders.deployment(name, namespace, 1, cpu=str(cpu))
+    (container,) = document["spec"]["template"]["spec"]["containers"]
+    container["resources"]["limits"] = container["resources"]["requests"]
+    return {**document, "kind": "ReplicaSet"}
 
 
 def _failed(state: State) -> dict[str, str]:

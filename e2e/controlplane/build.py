@@ -57,20 +57,27 @@ def operator(name: str, log: TextIO | None = None) -> tuple[Path, Path]:
     return folder / name, module_folder(made.modules.path, made.module)
 
 
-def program_of(source: Path, log: TextIO | None = None) -> Path:
-    """The program that is built from a folder of Go files with a go.mod and no dependencies. Raises `BuildError`.
+def program_of(source: Path, log: TextIO | None = None, modules: str = "") -> Path:
+    """The program that is built from a folder of Go files. Raises `BuildError`.
 
-    It is kept in the user's cache folder under a name of its sources: a change of them builds another one.
+    Its go.mod and go.sum are those of the set `modules`; without, it has a go.mod of its own and no dependencies. It is
+    kept in the user's cache folder under a name of its sources: a change of them builds another one.
     """
+    locked = next((one.path for one in MODULE_SETS if one.folder == modules), source)
+    files = [*sorted(source.glob("*.go")), *sorted(locked.glob("go.*"))]
     digest = hashlib.sha256()
-    for file in sorted([*source.glob("*.go"), source / "go.mod"]):
+    for file in files:
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     built = cache_root() / source.name / digest.hexdigest()[:12] / source.name
     if not os.access(built, os.X_OK):
         built.parent.mkdir(parents=True, exist_ok=True)
         with _alone(built.parent / "lock"), tempfile.TemporaryDirectory(dir=built.parent) as scratch:
-            _go_build(source, ".", (), Path(scratch) / source.name, log or sys.stderr)
-            (Path(scratch) / source.name).rename(built)
+            work = Path(scratch) / "work"
+            work.mkdir()
+            for file in files:
+                shutil.copyfile(file, work / file.name)
+            _go_build(work, ".", (), work / source.name, log or sys.stderr)
+            (work / source.name).rename(built)
     return built
 
 

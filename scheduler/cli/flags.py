@@ -239,7 +239,7 @@ FLAGS: Final[tuple[Flag, ...]] = (
         "Record every input of the scheduler in this folder, for tandem replay; its files are for their owner alone.",
         section=_OURS,
     ),
-    Flag("record-limit", Type.TEXT, "Most bytes of the recording; the oldest part goes first.", "256Mi", _OURS),
+    Flag("record-limit", Type.TEXT, "Maximum bytes of the recording; the oldest part goes first.", "256Mi", _OURS),
     Flag("seed", Type.INTEGER, "Seed of ties and offsets: the same inputs give the same decisions.", "drawn", _OURS),
     Flag("help", Type.SWITCH, "Show this and exit.", section=_OURS, short="h"),
     Flag("version", Type.SWITCH, "Show the version and exit.", section=_OURS),

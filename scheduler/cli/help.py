@@ -101,7 +101,7 @@ def show_run_help(console: Console | None = None) -> None:
         ]
         console.print(_panel(section, rows))
     names = "  ".join(f"--{flag.name}" for flag in FLAGS if flag.no_meaning)
-    title = "Accepted from kube-scheduler's command line, without effect (a warning says why)"
+    title = "kube-scheduler's flags without effect here (a warning says why)"
     console.print(Panel(names, title=title, title_align="left", border_style="dim", style="dim"))
 
 

@@ -46,7 +46,7 @@ def print_nodes(page: dict[str, Any], console: Console) -> None:
         amounts = (_taken(resources[at], one["requested"][at], one["allocatable"][at]) for at in shown)
         states = [
             "cordoned" if one.get("unschedulable") else "",
-            f"{one['taints']} taints" if one.get("taints") else "",
+            f"{one['taints']} taint{'s' * (one['taints'] != 1)}" if one.get("taints") else "",
             f"{one['nominated']} nominated" if one["nominated"] else "",
         ]
         rows.add_row(escape(one["node"]), escape(one["pool"]), *amounts, ", ".join(filter(None, states)))

@@ -17,11 +17,11 @@ from scheduler.cli.input_file import read_input
 from scheduler.cli.shell_settings import leader_election_of, logs_of, operator_of, record_of, serving_of, shell_settings
 from scheduler.compose import all_plugins, build_profiles
 from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
-from scheduler.config.loading import Configuration, load, write_config
+from scheduler.config.loading import Configuration, examine, load, without_followers, write_config
 from scheduler.config.names import OWN_NAMESPACE
 from scheduler.config.positions import placed
 from scheduler.config.types import ClientConnection, LeaderElection
-from scheduler.config.validation import BOTH_SCHEDULE
+from scheduler.config.validation import BOTH_SCHEDULE, MAX_PROFILES
 from scheduler.controller.calls.extender_tls import ExtenderTLS, extender_contexts, is_unverified
 from scheduler.controller.settings import ShellSettings
 from scheduler.errors import ConfigurationError, Fault
@@ -58,17 +58,22 @@ def prepare(flags: StatedFlags) -> Prepared:
     configuration: Configuration | None = None
     operator = operator_of(flags, faults)
     text: bytes | None = None
+    stated_faults: tuple[Fault, ...] = ()
     try:
         text = read_configuration(flags.get("config", ""))
-        configuration = load_with_flags(text, flags, gates)
+        configuration, stated_faults = examine_with_flags(text, flags, gates)
     except ConfigurationError as error:
-        faults += _placed(error.faults, text, flags)
+        stated_faults = error.faults
+    faults += _placed(stated_faults, text, flags)
     classes = _plugin_classes(flags, faults)
-    if configuration is None:
+    if configuration is None or len(configuration.kube.profiles) > MAX_PROFILES:
         raise ConfigurationError(faults)
+    if stated_faults:
+        # For what else is wrong: selectors that may not be readable are left out.
+        configuration = replace(configuration, tandem=replace(configuration.tandem, node_scope={}))
     found: list[Fault] = []
     profiles, contexts = checked_parts(configuration, classes, found)
-    faults += _placed(tuple(found), text, flags)
+    faults += _placed(without_followers(tuple(found), stated_faults), text, flags)
     if faults:
         raise ConfigurationError(faults)
     settings = replace(
@@ -96,6 +101,14 @@ def _placed(faults: tuple[Fault, ...], text: bytes | None, flags: StatedFlags) -
 def load_with_flags(text: bytes | None, flags: StatedFlags, gates: FeatureGates) -> Configuration:
     """The text's configuration, overridden by the flags. Raises ConfigurationError."""
     return load(text, own_namespace=own_namespace(), gates=gates, adjust=lambda stated: with_flags(stated, flags))
+
+
+def examine_with_flags(
+    text: bytes | None, flags: StatedFlags, gates: FeatureGates
+) -> tuple[Configuration, tuple[Fault, ...]]:
+    """As ``load_with_flags``, with the faults beside the configuration. Raises ConfigurationError for a text that
+    can't be read at all."""
+    return examine(text, own_namespace=own_namespace(), gates=gates, adjust=lambda stated: with_flags(stated, flags))
 
 
 def warnings_of(configuration: Configuration) -> tuple[str, ...]:

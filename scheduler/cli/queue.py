@@ -102,7 +102,7 @@ def _lines_of(group: dict[str, Any], now: datetime, width: int) -> Iterator[str]
     """A group: how many, whose, where, since when, why, and one of them."""
     count, who = group["count"], _name_of(group)
     begin = f"{count} pod{'s' * (count != 1)}  "
-    end = f"  {group['place']}, oldest {age(group['since'], now)}"
+    end = f"  {group['place']}, oldest {age(group['pendingSince'], now)}"
     yield ""
     if len(begin + who + end) <= width:
         yield f"{begin}[bold]{escape(who)}[/bold]{end}"
@@ -126,7 +126,7 @@ def print_pods(page: dict[str, Any], console: Console, now: datetime | None = No
         rows.add_row(
             escape(story["pod"]),
             story["place"] + (f" ({story['binding']})" if "binding" in story else ""),
-            age(story["since"], now),
+            age(story["pendingSince"], now),
             str(story["attempts"]),
             escape(_rejectors(story)) + (f"\n[dim]{escape('; '.join(events))}[/dim]" if events else ""),
         )
@@ -139,7 +139,7 @@ def _print_counts(page: dict[str, Any], has_pods: bool, console: Console) -> boo
     print_waiting_groups(page.get("groups", []), console)
     console.print("  ".join(f"{place} [bold]{count}[/bold]" for place, count in page["counts"].items()))
     if not has_pods:
-        console.print("No pod waits." if not sum(page["counts"].values()) else "None of these pods is asked for.")
+        console.print("No pod waits." if not sum(page["counts"].values()) else "No pending pod matches.")
     return has_pods
 
 

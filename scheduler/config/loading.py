@@ -53,6 +53,23 @@ def load(
     ``own_namespace`` is the Lease's default namespace. ``adjust`` applies flags that override the file; its result is
     checked. Raises ConfigurationError with all faults.
     """
+    configuration, faults = examine(text, own_namespace=own_namespace, gates=gates, adjust=adjust)
+    if faults:
+        raise ConfigurationError(faults)
+    return configuration
+
+
+def examine(
+    text: str | bytes | None,
+    *,
+    own_namespace: str = OWN_NAMESPACE,
+    gates: FeatureGates | None = None,
+    adjust: Callable[[Configuration], Configuration] | None = None,
+) -> tuple[Configuration, tuple[Fault, ...]]:
+    """As ``load``, with the faults beside the configuration, which has defaults in the place of what can't be decoded.
+
+    Raises ConfigurationError for a text that can't be read at all.
+    """
     gates = gates or FeatureGates()
     stated = Stated(StatedConfiguration(), TandemConfiguration(), ()) if text is None else decode(text)
     kube = complete(stated.kube, own_namespace, plugin_gates(gates, stated.tandem))
@@ -62,12 +79,11 @@ def load(
     built_in = frozenset(default_plugin_names(configuration.plugin_gates))
     names = [profile.scheduler_name for profile in configuration.kube.profiles]
     found = validation.validate(configuration.kube) + tandem.validate(configuration.tandem, built_in, names)
-    faults = stated.faults + tuple(fault for fault in found if not _follows(fault, stated.faults))
-    if faults:
-        raise ConfigurationError(faults)
-    return msgspec.structs.replace(
-        configuration, warnings=configuration.warnings + validation.warnings(configuration.kube, gates)
-    )
+    faults = stated.faults + without_followers(found, stated.faults)
+    if not faults:
+        warnings = configuration.warnings + validation.warnings(configuration.kube, gates)
+        configuration = msgspec.structs.replace(configuration, warnings=warnings)
+    return configuration, faults
 
 
 def write_config(configuration: Configuration) -> str:
@@ -76,6 +92,11 @@ def write_config(configuration: Configuration) -> str:
         rendering.configuration_document(configuration.kube),
         tandem.configuration_document(configuration.tandem),
     )
+
+
+def without_followers(faults: tuple[Fault, ...], earlier: tuple[Fault, ...]) -> tuple[Fault, ...]:
+    """The faults but those about a value that an earlier one is about: one message is enough."""
+    return tuple(fault for fault in faults if not _follows(fault, earlier))
 
 
 def _follows(fault: Fault, earlier: tuple[Fault, ...]) -> bool:

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from scheduler.config.changes import changes_between
 from scheduler.config.documents import MAX_BYTES
+from scheduler.config.positions import placed
 from scheduler.controller.calls.background import BackgroundCalls
 from scheduler.controller.calls.plugin_calls import PluginCall
 from scheduler.controller.report.instruments import Counter
@@ -161,7 +162,8 @@ class ConfigurationReloader:
         try:
             await self._take(text, origin)
         except ConfigurationError as error:
-            self._reject(error, origin)
+            # Beside the event loop: a text may have a MiB.
+            self._reject(await asyncio.to_thread(_placed, error, text, origin), origin)
         except Exception as error:
             log.exception("New configuration could not be taken up", origin=origin)
             self._reject(ConfigurationError([Fault("", f"{type(error).__name__}: {str(error)[:MAX_ERROR]}")]), origin)
@@ -210,6 +212,11 @@ class ConfigurationReloader:
         self._announce("Warning", "ConfigurationGone", f"{origin} is gone, the configuration stays as it is")
 
 
+def _placed(error: ConfigurationError, text: bytes, origin: str) -> ConfigurationError:
+    """The faults with their lines and columns in the text, as ``tandem check-config`` shows them."""
+    return ConfigurationError(placed(error.faults, text.decode(errors="replace"), origin))
+
+
 def _first(texts: Sequence[str], count: int) -> tuple[str, ...]:
     """The texts of ``count`` things, as far as they are shown: a MiB of text can have ten thousand faults."""
     if count <= MAX_SHOWN:
@@ -218,5 +225,5 @@ def _first(texts: Sequence[str], count: int) -> tuple[str, ...]:
 
 
 def _abandoned(profile: str, pods: int) -> str:
-    waiting = f"{pods} pod{'s' * (pods != 1)} with that schedulerName wait and are not scheduled by anyone here"
+    waiting = f"{pods} pod{'s' * (pods != 1)} with that schedulerName wait, and no profile schedules them"
     return f'profile "{profile}" is gone' + (f": {waiting}" if pods else "")

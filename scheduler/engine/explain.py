@@ -139,6 +139,7 @@ def waiting_page(engine: Engine, record: QueuedPod, place: Place, wishes: Wishes
         "priority": record.info.priority,
         "place": place.value,
         "since": format_seconds(clock.wall(record.timestamp)),
+        "pendingSince": format_seconds(clock.wall(record.pending_since)),
         "attempts": record.attempts,
         "rejections": record.unschedulable_count,
         "errorsInARow": record.error_count,

@@ -99,7 +99,7 @@ def _group_page(engine: Engine, key: tuple[str, ...], records: list[QueuedPod]) 
         "pod": first.key,
         "workload": key[2],
         "place": key[3],
-        "since": format_seconds(engine.queue.clock.wall(min(record.timestamp for record in records))),
+        "pendingSince": format_seconds(engine.queue.clock.wall(min(record.pending_since for record in records))),
         "rejectedBy": sorted(first.rejectors),
         "gatedBy": first.gating_plugin,
         "gatingReasons": list(first.gating_reasons),

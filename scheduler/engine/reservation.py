@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from scheduler.cluster.effects import Effect
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import Assumptions, CycleContext, Run
 from scheduler.engine.error_texts import cause_of, failed_at
@@ -32,6 +33,7 @@ from scheduler.messages.stimuli import PermitDecided, PodsActivated
 MAX_PERMIT_WAIT_SECONDS = 15 * 60.0
 
 States = Mapping[str, State | Skip]
+Answer = TypeVar("Answer")
 
 
 def assume_and_reserve(run: Run, node: str) -> CycleOutcome:
@@ -58,40 +60,49 @@ def assume_and_reserve(run: Run, node: str) -> CycleOutcome:
 
 
 def _reserve(run: Run, assumed: PodInfo, requests: list[PodRequest]) -> NotPlaced | None:
-    view, node, unconcerned = run.context.cache.view, assumed.node_name, run.pod_class.unconcerned
-    for plugin in run.profile.reserve_plugins:
-        if plugin.name in unconcerned:
-            continue
-        try:
-            ask = timed(run.attempt.plugin_times, plugin.reserve, plugin.name, "Reserve")
-            answer = ask(state_of(run.filters.states, plugin.name), assumed, view, node)
-            if not isinstance(answer, Refusal):
-                if answer:
-                    requests += _carry_out(answer, plugin.name, run.context.assumptions)
-                continue
-        except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
-            return NotPlaced(failed_at("Reserve", plugin.name, cause_of(error)), is_error=True)
-        return _rejected(answer, plugin.name, "Reserve")
-    return None
+    def take(name: str, answer: Iterable[Effect | PluginRequest] | None) -> None:
+        if answer:
+            requests.extend(_carry_out(answer, name, run.context.assumptions))
+
+    return _ask_in_turn(run, assumed, "Reserve", [(one.name, one.reserve) for one in run.profile.reserve_plugins], take)
 
 
 def _permit(run: Run, assumed: PodInfo, waits: dict[str, float], requests: list[PodRequest]) -> NotPlaced | None:
     """``waits`` is filled with the plugins that say wait, and the seconds that they ask for."""
+
+    def take(name: str, verdict: Wait | Permitted | None) -> None:
+        if isinstance(verdict, Wait):
+            waits[name] = min(verdict.timeout_seconds, MAX_PERMIT_WAIT_SECONDS)
+        if verdict is not None:
+            requests.extend([_signed(request, name) for request in verdict.requests])
+
+    return _ask_in_turn(run, assumed, "Permit", [(one.name, one.permit) for one in run.profile.permit_plugins], take)
+
+
+def _ask_in_turn(
+    run: Run,
+    assumed: PodInfo,
+    point: str,
+    plugins: Iterable[tuple[str, Callable[[Any, PodInfo, View, str], Answer | Refusal]]],
+    take: Callable[[str, Answer], None],
+) -> NotPlaced | None:
+    """Ask the plugins, by name and method, until one refuses or raises; ``take`` gets every other answer.
+
+    What ``take`` raises is the fault of the plugin whose answer it is.
+    """
     view, node, unconcerned = run.context.cache.view, assumed.node_name, run.pod_class.unconcerned
-    for plugin in run.profile.permit_plugins:
-        if plugin.name in unconcerned:
+    for name, method in plugins:
+        if name in unconcerned:
             continue
         try:
-            ask = timed(run.attempt.plugin_times, plugin.permit, plugin.name, "Permit")
-            verdict = ask(state_of(run.filters.states, plugin.name), assumed, view, node)
+            ask = timed(run.attempt.plugin_times, method, name, point)
+            answer = ask(state_of(run.filters.states, name), assumed, view, node)
+            if not isinstance(answer, Refusal):
+                take(name, answer)
+                continue
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
-            return NotPlaced(failed_at("Permit", plugin.name, cause_of(error)), is_error=True)
-        if isinstance(verdict, Refusal):
-            return _rejected(verdict, plugin.name, "Permit")
-        if isinstance(verdict, Wait):
-            waits[plugin.name] = min(verdict.timeout_seconds, MAX_PERMIT_WAIT_SECONDS)
-        if isinstance(verdict, Wait | Permitted):
-            requests += [_signed(request, plugin.name) for request in verdict.requests]
+            return NotPlaced(failed_at(point, name, cause_of(error)), is_error=True)
+        return _rejected(answer, name, point)
     return None
 
 

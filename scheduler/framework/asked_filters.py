@@ -31,19 +31,16 @@ class AskedFilter(Struct, frozen=True):
 
     @classmethod
     def of(cls, plugin: FilterPlugin, state: State) -> AskedFilter:
-        return cls(plugin, state, counts_pods(state), getattr(state, "ignores", None))
+        ignores = None if type(state).ignores is State.ignores else state.ignores
+        return cls(plugin, state, counts_pods(state), ignores)
 
     @property
     def reads_usage(self) -> bool:
         return Reads.USAGE in self.plugin.reads and not self.has_tallies
 
     def state_for_row(self, view: View, row: int) -> State:
-        """A state that answers as this one for the row, whichever of the row's pods come and go.
-
-        ``for_row`` of a State that counts pods may give one that is cheaper to change, for no other row.
-        """
-        narrow: Callable[[View, int], State] | None = getattr(self.state, "for_row", None)
-        return self.state if narrow is None else narrow(view, row)
+        """The state's ``for_row``."""
+        return self.state.for_row(view, row)
 
     def counts(self, info: PodInfo) -> bool:
         """Whether this pod may change the state."""

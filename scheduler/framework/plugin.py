@@ -97,6 +97,14 @@ class State:
         """
         return self
 
+    def ignores(self, other: PodInfo) -> bool:
+        """Whether ``with_pod`` of this pod changes nothing, on any row. Not overridden: every pod may change it."""
+        return False
+
+    def for_row(self, view: View, row: int) -> State:
+        """A state, cheaper to change, with the same answers for this row and changes of its pods; for no other row."""
+        return self
+
     def tallies(self, pods: RowPods) -> tuple[Tally, ...]:
         """What the filter's answers for these rows come from, in the order in which it looks: a row is refused by the
         first tally whose bound is exceeded there, and fits if none is. See ``tallies.py``.

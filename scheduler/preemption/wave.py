@@ -105,7 +105,7 @@ class Wave:
                 row = int(self.rows[position])
                 infos = self.columns.infos[row]
                 counted = {infos[place].uid for place in np.flatnonzero(self._counted[:, position]).tolist()}
-                # In the order in which the plain dry run takes them away, lest a plugin can tell.
+                # In the order in which the plain dry run takes them away, since plugins may see the order.
                 for info in table.pods[row].values() if counted else ():
                     if info.uid in counted:
                         states = self._changed(states, position, info, -1)

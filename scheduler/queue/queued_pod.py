@@ -72,6 +72,11 @@ class QueuedPod:
         return self.info.pod.spec.scheduler_name
 
     @property
+    def pending_since(self) -> int:
+        """When the pod first was ready to be tried; before that, when it was added. No attempt moves it."""
+        return self.timestamp if self.initial_attempt is None else self.initial_attempt
+
+    @property
     def rejectors(self) -> frozenset[str]:
         """The plugins whose events may wake the pod; empty after an error."""
         return self.unschedulable_plugins | self.pending_plugins if self.pending_plugins else self.unschedulable_plugins

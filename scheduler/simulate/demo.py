@@ -24,7 +24,8 @@ from scheduler.simulate.demo_view import DemoView, LiveView, PlainView, drain_in
 from scheduler.simulate.demo_workload import Scene, scenes
 from scheduler.simulate.kubelet import KubeletSettings
 
-READY_SECONDS: Final = 20.0
+READY_SECONDS: Final = 90.0
+"""The first start compiles all modules, on whatever machine this is."""
 STOP_SECONDS: Final = 15.0
 LOOK_SECONDS: Final = 0.1
 GATES: Final = "--feature-gates=GenericWorkload=true,GangScheduling=true"
@@ -219,7 +220,9 @@ class ShippedScheduler:
             except (aiohttp.ClientError, TimeoutError):
                 pass
             await asyncio.sleep(LOOK_SECONDS)
-        raise DemoFailure("the scheduler did not get ready:\n" + "".join(self.log_lines()[-15:]))
+        what = f"has ended with code {self.exit_code}" if self.has_ended else f"was not ready after {READY_SECONDS:g} s"
+        lines = "".join(self.log_lines()[-15:]).rstrip()
+        raise DemoFailure(f"the scheduler {what}" + (f":\n{lines}" if lines else ", and has logged nothing"))
 
 
 def _free_port() -> int:

@@ -206,11 +206,13 @@ def drain_in_words(answer: Object) -> str:
     """Where a drained node's pods would go, and which would wait, in a sentence."""
     moved = [one for one in answer.get("placements", []) if one["origin"] == "evicted"]
     going = [f"{one['pod'].partition('/')[2]} to {one['node']}" for one in moved if one.get("node")]
-    text = f"{len(going)} of its {len(moved)} pods would move"
-    text += f" ({', '.join(going)})" if going else ""
+    parts = [f"{len(going)} of its {len(moved)} pods would move" + (f" ({', '.join(going)})" if going else "")]
+    ends = [one["pod"].partition("/")[2] for one in answer.get("left", []) if not one["stays"]]
+    if ends:
+        parts.append(f"would end for good, since no controller makes them again: {', '.join(ends)}")
     blocked = [budget["budget"] for budget in answer.get("budgets", [])]
-    text += f", budgets in the way: {', '.join(blocked)}" if blocked else ", no budget is in the way"
-    return f"{text}; {answer['pending']} pods would wait."
+    parts.append(f"budgets in the way: {', '.join(blocked)}" if blocked else "no budget is in the way")
+    return f"{'; '.join(parts)}. {answer['pending']} pods would wait."
 
 
 def _waiting_table(queue: Object) -> Table:

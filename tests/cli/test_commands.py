@@ -1,8 +1,10 @@
 """The commands' output and exit codes."""
 
 import io
+import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -211,6 +213,20 @@ def test_the_page_of_the_queue_has_every_pod_that_waits() -> None:
     huge = stories["default/huge"]
     assert huge["nextTry"] > huge["since"], "the flush of the pool, if nothing wakes it before"
     assert "nextTry" not in stories["default/gated"], "its gate is asked again, but it is not tried"
+
+
+def test_the_age_of_a_pod_that_is_tried_again_and_again_is_that_of_its_wait_and_not_of_its_last_attempt() -> None:
+    engine = tried_engine()
+    later = Now(NOW.monotonic + 600, NOW.wall + 600 * 10**9)
+    engine.handle(ObjectObserved(Kind.NODE, node("n2", cpu="9", taints=["a=b:NoSchedule"])), later)
+    tried = engine.schedule_one(later)
+    assert tried is not None
+    soon = datetime.fromtimestamp(later.wall / 10**9 + 1, UTC)
+    pods, grouped = queue_page(engine), grouped_queue_page(engine)
+    (huge,) = [story for story in pods["pods"] if story["pod"] == "default/huge"]
+    assert (huge["attempts"], huge["since"] > huge["pendingSince"]) == (2, True)
+    assert re.search(r"default/huge +unschedulable +10m", printed(lambda page, to: print_pods(page, to, soon), pods))
+    assert "default/huge  unschedulable, oldest 10m" in printed(lambda page, to: print_queue(page, to, soon), grouped)
 
 
 def test_of_very_many_pods_the_page_prints_some_and_counts_the_rest() -> None:

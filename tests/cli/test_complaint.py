@@ -76,6 +76,8 @@ def test_no_line_of_any_command_s_help_or_errors_is_wider_than_80_columns() -> N
     asked = [["--help"], *([name, "--help"] for name in names), *OTHERS, *refused]
     for words, lines in zip(asked, in_a_terminal(*asked), strict=True):
         assert lines, words
+        heads = [line for line in lines if line.startswith("╭")]
+        assert all(line.endswith((" ─╮", "──╮")) for line in heads), "a title is cut off"
         assert [line for line in lines if len(line) > 80] == [], words
         if words in refused:
             assert lines[0].startswith("Error: "), (words, lines)

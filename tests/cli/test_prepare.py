@@ -140,3 +140,25 @@ def test_who_takes_kube_scheduler_s_pods_is_warned_unless_it_only_watches(config
     file = config("profiles: [{schedulerName: default-scheduler}]")
     assert any("both schedule the same pods" in warning for warning in prepared(file).warnings)
     assert prepared(file, "--shadow").warnings == ()
+
+
+def test_faults_that_only_building_shows_are_reported_beside_those_of_the_fields(config) -> None:  # type: ignore[no-untyped-def]
+    text = """parallelism: x
+leaderElection: {leaseDuration: 1s}
+profiles:
+- schedulerName: a
+  plugins: {score: {enabled: [{name: NodeResourceFit, wieght: 3}]}}
+  pluginConfig:
+  - {name: NodeResourcesFit, args: {scoringStrategy: {type: LeastAlocated}}}
+- schedulerName: a
+"""
+    found = faults_of(config(text))
+    for part in ('unknown field "profiles[0].plugins', 'parallelism: Invalid value: "x"', "profiles[1].schedulerName"):
+        assert sum(part in fault for fault in found) == 1, found
+    for part in (
+        '"NodeResourceFit" does not exist',
+        'Unsupported value: "LeastAlocated"',
+        "leaderElection.leaseDuration",
+    ):
+        assert sum(part in fault for fault in found) == 1, found
+    assert all(":" in fault.rpartition("(")[2] for fault in found), found

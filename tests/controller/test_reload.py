@@ -100,6 +100,15 @@ async def test_a_wrong_configuration_is_reported_and_the_last_good_one_stays(log
     assert "New configuration is wrong, the last good one stays" in [line["event"] for line in log_lines]
 
 
+async def test_the_faults_of_a_reload_have_lines_and_columns_as_those_of_check_config() -> None:
+    target = Target()
+    async with reloading(target) as reloader:
+        reloader.offer(b"parallelism: 4\nprofiles: []\n# bad", "config.yaml")
+        await until(lambda: not reloader.is_well)
+        assert reloader.last is not None
+        assert reloader.last.faults == ("profiles: Required value (config.yaml:2:1)",)
+
+
 async def test_a_text_is_read_while_the_event_loop_goes_on() -> None:
     """A MiB of YAML takes most of a second."""
     target = Target()
@@ -334,7 +343,7 @@ async def test_a_profile_that_vanishes_while_pods_wait_under_its_name_is_a_warni
     reloader.offer((HEAD + LEASE + "profiles: [{schedulerName: one}]").encode(), "f")
     await until(lambda: len(events) > 1)
     task.cancel()
-    text = 'profile "two" is gone: 2 pods with that schedulerName wait and are not scheduled by anyone here'
+    text = 'profile "two" is gone: 2 pods with that schedulerName wait, and no profile schedules them'
     assert events[1] == ("Warning", "ProfileRemoved", text)
     assert [line["event"] for line in log_lines if line["log_level"] == "warning"] == [text]
 

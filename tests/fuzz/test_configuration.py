@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tempfile
 from typing import Any, Final
 
 import yaml
 from hypothesis import strategies as st
 
+from scheduler.cli.flags import read_flags
+from scheduler.cli.prepare import prepare
 from scheduler.compose import build_profiles
 from scheduler.config.loading import load
 from scheduler.errors import ConfigurationError, PluginError
@@ -91,9 +94,16 @@ ODD: Final = (
 
 
 def is_read_or_refused(text: bytes) -> None:
-    """What a reload does with it: the profiles are built too. Plugins' arguments that can't be read are refused."""
+    """What a reload does with it: the profiles are built too. Plugins' arguments that can't be read are refused.
+
+    What ``tandem check-config`` does with it: of a file with faults, too, to report all of them.
+    """
     with contextlib.suppress(ConfigurationError, PluginError):
         build_profiles(load(text))
+    with tempfile.NamedTemporaryFile() as file, contextlib.suppress(ConfigurationError, PluginError):
+        file.write(text)
+        file.flush()
+        prepare(read_flags([f"--config={file.name}"]))
 
 
 def test_the_file_that_is_damaged_here_is_a_good_one() -> None:

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import aiohttp
+import pytest
 from rich.console import Console
 
-from scheduler.simulate.demo import run_demo
+from scheduler.simulate.demo import DemoFailure, ShippedScheduler, run_demo
 from tests.limits import WAIT_SECONDS
 
 
@@ -34,7 +35,16 @@ async def test_the_demo_shows_all_its_scenes_and_ends_well() -> None:
     assert "2 taken (by default/render-" in output
     assert "What was bound where, and why" in output
     assert "Asked: what if node-big were drained?" in output
-    assert "pods would move" in output
+    assert re.search(r"pods would move.*; would end for good, since no controller makes them again: .*huge", output)
+
+
+async def test_a_scheduler_that_does_not_get_ready_says_how_it_ended(tmp_path: Path) -> None:
+    absent = tmp_path / "absent"
+    with pytest.raises(DemoFailure) as caught:
+        async with ShippedScheduler(absent, tmp_path / "log"):
+            pass
+    assert "the scheduler has ended with code 1:" in str(caught.value)
+    assert str(absent) in str(caught.value)
 
 
 async def test_a_served_demo_that_is_terminated_leaves_no_scheduler_and_no_folder(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ MAX_BACKOFF_SECONDS: Final = 300.0
 MEMORY_SECONDS: Final = 600.0
 """Time without a refusal after which a node's back-off is reset."""
 PLACEMENTS_KEPT: Final = 20_000
+MAX_GONE_KEPT: Final = 1_000
 MAX_LOOKUPS_WAITING: Final = 1_000
 LOOKUP_SECONDS: Final = 10.0
 
@@ -81,6 +82,9 @@ class KubeletRefusals:
         self._clock = clock
         self._placed: OrderedDict[str, str] = OrderedDict()
         """UID of a pod that we bound → its node; the oldest are dropped first."""
+        self._gone: OrderedDict[str, Pod] = OrderedDict()
+        """UID → a pod that has ended before it began, and of which is not known whether we bound it: the watch may be
+        quicker than the answer to the binding. The oldest are dropped first."""
         self._lookups: asyncio.Queue[_Lookup] = asyncio.Queue(MAX_LOOKUPS_WAITING)
         self._workloads = WorkloadAvoidance(feed)
         self._ends: dict[tuple[str, str], asyncio.TimerHandle] = {}
@@ -95,7 +99,11 @@ class KubeletRefusals:
         return frozenset(node for owner, node in self._ends if not owner)
 
     def placed(self, attempt: Attempt) -> None:
-        if attempt.result == SCHEDULED:
+        if attempt.result != SCHEDULED:
+            return
+        if (gone := self._gone.pop(attempt.uid, None)) is not None:
+            self._look_up(gone, attempt.node)
+        else:
             self._placed[attempt.uid] = attempt.node
             if len(self._placed) > PLACEMENTS_KEPT:
                 self._placed.popitem(last=False)
@@ -109,8 +117,16 @@ class KubeletRefusals:
 
     def _pod_gone(self, pod: Pod) -> None:
         node = self._placed.pop(pod.uid, "")
-        if not node or pod.is_terminating or pod.status.start_time:
+        if not pod.node_name or pod.is_terminating or pod.status.start_time:
             return
+        if node:
+            self._look_up(pod, node)
+            return
+        self._gone[pod.uid] = pod
+        if len(self._gone) > MAX_GONE_KEPT:
+            self._gone.popitem(last=False)
+
+    def _look_up(self, pod: Pod, node: str) -> None:
         if self._lookups.full():
             log.warning("Too many pods ended at once, this one is not looked up", pod=pod.key)
             return

@@ -131,7 +131,7 @@ class PreemptionPolicies:
     # --- what happens -------------------------------------------------------------------------------------------------
 
     def started(self, preemptor: PodInfo, room: Remove, now: Now) -> list[Step]:
-        """Record that victims are about to be removed; earlier preemptions for this pod have thereby failed."""
+        """Record that victims are about to be removed; this means that earlier preemptions for this pod failed."""
         breaker = self._settings.breaker
         if not breaker.rounds or all(victim.is_terminating for victim in room.victims):
             return []

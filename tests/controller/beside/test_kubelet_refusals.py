@@ -12,7 +12,12 @@ import pytest
 
 from scheduler import testing
 from scheduler.controller.beside.kubelet_reasons import Concern, concern_of
-from scheduler.controller.beside.kubelet_refusals import MAX_REASONS_COUNTED, TAINT, KubeletRefusals
+from scheduler.controller.beside.kubelet_refusals import (
+    MAX_GONE_KEPT,
+    MAX_REASONS_COUNTED,
+    TAINT,
+    KubeletRefusals,
+)
 from scheduler.controller.beside.workload_avoidance import WorkloadAvoidance
 from scheduler.controller.report.instruments import Counter
 from scheduler.controller.run import Shell
@@ -143,6 +148,29 @@ async def lose(client: ApiClient, heard: Heard, name: str, reason: str, *, node:
     heard.refusals.placed(Attempt(pod.key, pod.uid, "tandem-scheduler", 1, 0, result=SCHEDULED, node=node))
     await fail(client, name, reason)
     heard.refusals.dress_pods([ObjectDeleted(Kind.POD, pod)])
+
+
+async def test_a_refusal_that_the_watch_shows_before_the_binding_is_answered_counts_as_any_other(
+    client: ApiClient,
+) -> None:
+    async with hearing(client, 100.0) as heard:
+        document = await create(client, PODS, pod_json("p", node="n"))
+        pod = pod_of("p", "web", uid=document["metadata"]["uid"], node="n")
+        await fail(client, "p", "TopologyAffinityError")
+        heard.refusals.dress_pods([ObjectDeleted(Kind.POD, pod)])
+        heard.refusals.placed(Attempt(pod.key, pod.uid, "tandem-scheduler", 1, 0, result=SCHEDULED, node="n"))
+        assert heard.kept_from(pod_of("next", "web")) == ("n",)
+        await until(lambda: heard.counter.child("TopologyAffinityError").value == 1.0)
+
+
+async def test_pods_of_other_schedulers_that_end_early_are_kept_in_memory_up_to_a_limit(client: ApiClient) -> None:
+    heard = Heard(client, 100.0)
+    for number in range(MAX_GONE_KEPT + 1):
+        heard.refusals.dress_pods([ObjectDeleted(Kind.POD, pod_of(f"p{number}", "web", uid=f"u{number}", node="n"))])
+    for number, nodes in ((0, ()), (1, ("n",))):
+        attempt = Attempt("", f"u{number}", "tandem-scheduler", 1, 0, result=SCHEDULED, node="n")
+        heard.refusals.placed(attempt)
+        assert heard.kept_from(pod_of("next", "web")) == nodes
 
 
 async def test_the_node_is_free_again_when_its_time_is_over(client: ApiClient) -> None:

@@ -35,7 +35,7 @@ function row(one) {
   return [
     [podLink(one.pod), one.priority ? ` priority ${one.priority}` : ""],
     [state(one.place, one.place === "active" || one.place === "in flight" ? "plain" : "waits"), one.node ? [" → ", nodeLink(one.node)] : ""].flat(),
-    [time(one.since), one.attempts ? ` · ${one.attempts} tries` : ""],
+    [time(one.pendingSince), one.attempts ? ` · ${one.attempts} tries` : ""],
     [by.length ? element("strong", {}, listed(by.map(named))) : "", one.message ? element("span", { class: "message" }, " ", named(one.message)) : ""],
     element("span", { class: "message" }, events.join("; ")),
   ];
