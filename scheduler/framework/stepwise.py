@@ -9,9 +9,9 @@ from scheduler.cluster.view import View
 from scheduler.framework.classes.run import PRE_FILTER, PRE_SCORE, Answers, ClassRun, Looks, PluginPoint
 from scheduler.framework.plugin import FilterPlugin, Plugin, Rows, State, Verdicts
 from scheduler.messages.status import Refusal, Skip
+from scheduler.objects.steps import Steps, run_to_end
 
 __all__ = ["PRE_FILTER", "PRE_SCORE", "LookingPlugin", "StepwisePlugin", "answers_of", "look_ahead", "looks_of"]
-from scheduler.objects.steps import Steps, run_to_end
 
 
 class StepwisePlugin(FilterPlugin):

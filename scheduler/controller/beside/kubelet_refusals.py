@@ -82,9 +82,9 @@ class KubeletRefusals:
         self._clock = clock
         self._placed: OrderedDict[str, str] = OrderedDict()
         """UID of a pod that we bound → its node; the oldest are dropped first."""
-        self._gone: OrderedDict[str, Pod] = OrderedDict()
-        """UID → a pod that has ended before it began, and of which is not known whether we bound it: the watch may be
-        quicker than the answer to the binding. The oldest are dropped first."""
+        self._gone: OrderedDict[str, _Lookup] = OrderedDict()
+        """UID → what is to be looked up of a pod that has ended before it began, and of which is not known whether we
+        bound it: the watch may be quicker than the answer to the binding. The oldest are dropped first."""
         self._lookups: asyncio.Queue[_Lookup] = asyncio.Queue(MAX_LOOKUPS_WAITING)
         self._workloads = WorkloadAvoidance(feed)
         self._ends: dict[tuple[str, str], asyncio.TimerHandle] = {}
@@ -102,7 +102,7 @@ class KubeletRefusals:
         if attempt.result != SCHEDULED:
             return
         if (gone := self._gone.pop(attempt.uid, None)) is not None:
-            self._look_up(gone, attempt.node)
+            self._look_up(gone)
         else:
             self._placed[attempt.uid] = attempt.node
             if len(self._placed) > PLACEMENTS_KEPT:
@@ -119,22 +119,21 @@ class KubeletRefusals:
         node = self._placed.pop(pod.uid, "")
         if not pod.node_name or pod.is_terminating or pod.status.start_time:
             return
+        lookup = _Lookup(PodReference(pod.namespace, pod.name, pod.uid), pod.node_name, owner_of(pod))
         if node:
-            self._look_up(pod, node)
+            self._look_up(lookup)
             return
-        self._gone[pod.uid] = pod
+        self._gone[pod.uid] = lookup
         if len(self._gone) > MAX_GONE_KEPT:
             self._gone.popitem(last=False)
 
-    def _look_up(self, pod: Pod, node: str) -> None:
+    def _look_up(self, lookup: _Lookup) -> None:
         if self._lookups.full():
-            log.warning("Too many pods ended at once, this one is not looked up", pod=pod.key)
+            log.warning("Too many pods ended at once, this one is not looked up", pod=lookup.pod.key)
             return
-        owner = owner_of(pod)
-        if owner:
-            self._workloads.avoid(owner, node)
-        reference = PodReference(pod.metadata.namespace, pod.metadata.name, pod.uid)
-        self._lookups.put_nowait(_Lookup(reference, node, owner))
+        if lookup.owner:
+            self._workloads.avoid(lookup.owner, lookup.node)
+        self._lookups.put_nowait(lookup)
 
     def dress(self, stimuli: Sequence[Stimulus]) -> Sequence[Stimulus]:
         """The node watch's stimuli as passed to the engine."""
