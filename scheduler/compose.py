@@ -14,7 +14,6 @@ from scheduler.cluster.groups.group import GroupApi
 from scheduler.cluster.groups.v1alpha2 import v1alpha2
 from scheduler.config.loading import Configuration
 from scheduler.config.points import PluginSet
-from scheduler.config.tandem import Nominations
 from scheduler.config.types import Extender, PluginConfig, ProfileConfiguration
 from scheduler.engine.engine import Engine
 from scheduler.engine.engine_settings import EngineSettings
@@ -147,11 +146,6 @@ def engine_settings(configuration: Configuration) -> EngineSettings:
             steps_a_slice=WAKING_STEPS_A_SLICE,
         ),
         percentage_of_nodes_to_score=kube.percentage_of_nodes_to_score,
-        counts_foreign_nominations=tandem.nominations is Nominations.ALL,
-        preemption=tandem.preemption,
-        running_preemptions=tandem.limits.running_preemptions,
+        tandem=tandem,
         group_apis=group_apis(configuration),
-        attempts_kept=tandem.limits.remembered_attempts,
-        cached_classes=tandem.limits.cached_classes,
-        cached_selectors=tandem.limits.cached_selectors,
     )

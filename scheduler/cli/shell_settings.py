@@ -11,7 +11,6 @@ from typing import Final
 from scheduler.cli.connection import is_loopback
 from scheduler.cli.flags import StatedFlags
 from scheduler.cli.version import KUBERNETES
-from scheduler.config import tandem
 from scheduler.config.durations import Duration
 from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.loading import Configuration
@@ -26,7 +25,6 @@ from scheduler.controller.serve.serving_settings import AccessSettings, ServingS
 from scheduler.controller.serve.tls import ServingCertificate, TlsSettings
 from scheduler.controller.settings import RECONCILE_SECONDS, OperatorOptions, ShellSettings
 from scheduler.controller.write.connection_settings import ConnectionSettings
-from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.references import PodReference
 from scheduler.objects.kinds import COSCHEDULING, READ_KINDS, Kind
@@ -39,7 +37,7 @@ _HIGHEST_PORT: Final = 65535
 def shell_settings(
     configuration: Configuration, flags: StatedFlags, serving: ServingSettings, logs: LogSettings
 ) -> ShellSettings:
-    kube, limits = configuration.kube, configuration.tandem.limits
+    kube = configuration.kube
     connection = kube.client_connection
     journal = flags.get("journal")
     return ShellSettings(
@@ -52,17 +50,13 @@ def shell_settings(
         ),
         leader_election=leader_election_of(kube.leader_election),
         serving=serving,
-        writer=WriterSettings(
-            requests_in_flight=limits.requests_in_flight,
-            binds_queued=limits.queued_writes,
-        ),
         logs=logs,
         delay_cache_until_active=kube.delay_cache_until_active,
         journal=Path(journal) if journal else None,
         kinds=kinds_read(configuration.gates, configuration.tandem),
         keeps_group_counts=_keeps_group_counts(configuration.tandem),
         component_config=configuration_document(kube, with_keys=False),
-        tandem_config=tandem.configuration_document(configuration.tandem),
+        tandem=configuration.tandem,
         gates=configuration.gates,
         version=own_version() or "(not installed)",
         kubernetes=KUBERNETES,

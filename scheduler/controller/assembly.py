@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from scheduler.config.tandem import configuration_document
 from scheduler.controller import garbage
 from scheduler.controller.beside.coscheduling_status import SELECTOR, CoschedulingStatuses
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
@@ -96,7 +97,7 @@ class Assembly:
             leads=self.token.is_held if self.token is not None else None,
         )
         self.journal = Journal(settings.journal) if settings.journal is not None else None
-        self.outbox = Outbox(settings.writer.requests_in_flight)
+        self.outbox = Outbox(settings.tandem.limits.requests_in_flight)
         self.events = EventRecorder(
             self.client, leadership, settings.hostname, settings.writer, self.outbox, read_clock
         )
@@ -177,9 +178,9 @@ class Assembly:
         return self._is_synced and self.sink.has_room and self._leadership.is_held()
 
     def _carrier(self) -> CommandCarrier:
-        settings = self._settings.writer
-        requests = WriteRequests(self.client, settings)
-        writer = Writer(requests, self._leadership, self.outbox, self.inbox.put, random.random, settings.binds_queued)
+        requests = WriteRequests(self.client, self._settings.writer)
+        binds_queued = self._settings.tandem.limits.queued_writes
+        writer = Writer(requests, self._leadership, self.outbox, self.inbox.put, random.random, binds_queued)
         return CommandCarrier(self.inbox, self.outbox, writer, self.events, self.extenders, self.plugins)
 
     def _shadow(self) -> ShadowWriter:
@@ -266,13 +267,13 @@ class Assembly:
                 self.events.record(WriteEvent(pod, kind, reason, "Reload", note, EVENT_SOURCE))
 
         settings = self._settings
-        self.server.tandem_config = settings.tandem_config
+        self.server.tandem_config = configuration_document(settings.tandem)
         reloader = ConfigurationReloader(
             prepare,
             self.metrics.reloads,
             read_clock,
             current=settings.configuration_text,
-            document={**settings.component_config, "tandem": settings.tandem_config},
+            document={**settings.component_config, "tandem": self.server.tandem_config},
             taken=taken,
             announce=announce,
         )

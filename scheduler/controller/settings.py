@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from scheduler.config.feature_gates import FeatureGates
+from scheduler.config.tandem import TandemConfiguration
 from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.record.recorder import RecordSettings
 from scheduler.controller.report.log_settings import LogSettings
@@ -37,7 +38,7 @@ class OperatorOptions(Struct, frozen=True):
 
 class ShellSettings(Struct, frozen=True):
     """All settings of the shell. ``component_config`` is shown by ``/configz``; ``hostname`` is used in events and the
-    Lease."""
+    Lease. A part that a setting of ours concerns reads it from ``tandem``."""
 
     hostname: str
     connection: ConnectionSettings = field(default_factory=ConnectionSettings)
@@ -62,7 +63,7 @@ class ShellSettings(Struct, frozen=True):
     is_tracing: bool = False
     """Export one OpenTelemetry trace per pod, configured by the ``OTEL_`` variables."""
     component_config: Mapping[str, Any] = field(default_factory=dict)
-    tandem_config: Mapping[str, Any] = field(default_factory=dict)
+    tandem: TandemConfiguration = TandemConfiguration()
     gates: FeatureGates = field(default_factory=FeatureGates)
     version: str = ""
     """Tandem's own."""

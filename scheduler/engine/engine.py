@@ -247,7 +247,7 @@ class Engine(EngineParts):
         self.profiles = self.tries.profiles = profiles
         self.settings = settings
         self.cycles.replace_plugins(settings.percentage_of_nodes_to_score)
-        self.room.configure(settings.preemption, profiles.keys())
+        self.room.configure(settings.tandem.preemption, profiles.keys())
         hints = hints_of(profiles, self.cache, self.facts, self.stopwatch, bool(self.extenders))
         gates = gates_of(profiles, self.cache, self.room, self.facts)
         self.queue.reconfigure(hints, gates, settings.queue, now)

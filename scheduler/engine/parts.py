@@ -46,6 +46,7 @@ class EngineParts:
         extenders: tuple[Extender, ...] = (),
         settings: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
     ) -> None:
+        limits = settings.tandem.limits
         self.profiles = profiles
         self.settings = settings
         self.extenders = extenders
@@ -59,7 +60,7 @@ class EngineParts:
         self.deadlines = Deadlines()
         self.tickets = Tickets()
         self.known_pods = KnownPods()
-        self.cache = ClusterCache(settings.cached_selectors, self.known_pods.get, settings.group_apis)
+        self.cache = ClusterCache(limits.cached_selectors, self.known_pods.get, settings.group_apis)
         self.nominator = self.cache.nominator
         binders = tuple(extender for extender in extenders if extender.has_bind)
         self.bindings = BindingCycles(self.cache, self.tickets, self.deadlines, binders)
@@ -67,9 +68,9 @@ class EngineParts:
             RoomReads(self.cache, self.known_pods, self.nominator, self.bindings),
             self.tickets,
             self.deadlines,
-            settings.preemption,
+            settings.tandem.preemption,
             profiles.keys(),
-            settings.running_preemptions,
+            limits.running_preemptions,
         )
         self.queue = SchedulingQueue(
             QueuePlugins(
@@ -90,7 +91,7 @@ class EngineParts:
             self.cache, self.queue, self.known_pods, self.bindings, self.room, ours, stopwatch
         )
         self.reports = FailureReports()
-        self.group_reports = GroupReports(settings.attempts_kept)
+        self.group_reports = GroupReports(limits.remembered_attempts)
         self.watching = Watching(
             self.documents,
             self.known_pods,
@@ -100,7 +101,7 @@ class EngineParts:
             self.reports,
             self.group_reports,
         )
-        self.classes = ClassCache(settings.class_cache_bytes, settings.cached_classes)
+        self.classes = ClassCache(settings.class_cache_bytes, limits.cached_classes)
         self._context = CycleContext(
             cache=self.cache,
             nominator=self.nominator,
@@ -118,7 +119,7 @@ class EngineParts:
         )
         self.cycles = Cycles(self._context, self.deadlines)
         self.group_cycles = GroupCycles(self._context, self.known_pods, self.deadlines)
-        self.attempts = AttemptMemory(settings.attempts_kept, self._node_names)
+        self.attempts = AttemptMemory(limits.remembered_attempts, self._node_names)
 
     def _node_names(self) -> Sequence[str]:
         return self.cache.table.names

@@ -74,7 +74,7 @@ def test_numbers_are_those_of_the_code() -> None:
         f"{settings.settle_seconds:g} s for bindings, {EVENT_SETTLE_SECONDS:g} s for events",
         f"allows {pod_spec()['terminationGracePeriodSeconds']} s",
         f"`limits.requestsInFlight` ({limits.requests_in_flight}), of which {SHARE} for each class",
-        f"{writer.binds_queued} (`limits.queuedWrites`):",
+        f"{limits.queued_writes} (`limits.queuedWrites`):",
         f"for a condition or a `Scheduled` event that has waited for {MAX_WAIT_SECONDS:g} s",
         f"`limits.rememberedAttempts` ({limits.remembered_attempts:,})",
         f"{writer.events_queued:,} `Scheduled` and as many others;",

@@ -1,4 +1,4 @@
-"""The limits of writes."""
+"""The limits of writes that no configuration changes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ from msgspec import Struct
 
 
 class WriterSettings(Struct, frozen=True):
-    """Limits of writes. Their order is decided by ``write/pacing.py``."""
+    """Limits of writes, besides those of the configuration (``limits``). ``write/pacing.py`` decides their order."""
 
-    requests_in_flight: int = 128
-    """Maximum of writes sent and not answered: bindings, conditions, deletions, events."""
-    binds_queued: int = 256
-    """Maximum of queued bindings; at the limit no further pod is popped. None is ever dropped."""
     bind_timeout_seconds: float = 15.0
     write_timeout_seconds: float = 10.0
     events_queued: int = 20_000

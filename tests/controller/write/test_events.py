@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from scheduler.config.tandem import Limits
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.events import EventRecorder
 from scheduler.controller.write.leadership import AlwaysHeld, LeaseToken
@@ -35,7 +36,7 @@ class Clock:
 async def recording(client: ApiClient, **limits: Any) -> AsyncIterator[tuple[EventRecorder, Clock]]:
     clock = Clock()
     settings = WriterSettings(**limits)
-    outbox = Outbox(settings.requests_in_flight)
+    outbox = Outbox(Limits().requests_in_flight)
     recorder = EventRecorder(client, AlwaysHeld(), "host", settings, outbox, clock)
     recorder.start()
     try:
@@ -230,7 +231,7 @@ async def test_hundreds_of_events_that_may_not_leave_end_without_a_request(
     """Each ends while it begins, and begins the next one."""
     token = LeaseToken()
     token.extend(float("inf"))
-    outbox = Outbox(WriterSettings().requests_in_flight)
+    outbox = Outbox(Limits().requests_in_flight)
     recorder = EventRecorder(client, token, "host", WriterSettings(), outbox, Clock())
     # Its connection is there for the others.
     recorder.record(scheduled("first"))

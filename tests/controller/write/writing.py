@@ -25,19 +25,22 @@ from tests.controller.conftest import PODS, create
 async def writing(
     client: ApiClient,
     leadership: Leadership | None = None,
+    *,
+    requests_in_flight: int = 128,
+    binds_queued: int = 256,
     **limits: Any,
 ) -> AsyncIterator[tuple[Writer, list[WriteFinished]]]:
     outcomes: list[WriteFinished] = []
     settings = WriterSettings(**limits)
     requests = WriteRequests(client, settings, lambda: "2026-01-02T03:04:05Z")
-    outbox = Outbox(settings.requests_in_flight)
+    outbox = Outbox(requests_in_flight)
 
     def finished(outcome: WriteFinished) -> None:
         assert outcome.seconds > 0.0
         outcomes.append(msgspec.structs.replace(outcome, seconds=0.0))
 
     leadership = leadership or AlwaysHeld()
-    writer = Writer(requests, leadership, outbox, finished, lambda: 0.0, settings.binds_queued)
+    writer = Writer(requests, leadership, outbox, finished, lambda: 0.0, binds_queued)
     try:
         yield writer, outcomes
     finally:
