@@ -25,7 +25,7 @@ from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.events import DEFAULT_REGISTRATIONS, ClusterEvent, EventRegistration
-from scheduler.framework.plugin_ports import BindContext, PluginHandle
+from scheduler.framework.plugin_ports import BindContext, CalledInShell, PluginHandle
 from scheduler.framework.plugin_requests import PluginRequest
 from scheduler.framework.tallies import RowPods, Tally
 from scheduler.messages.claim_commands import ClaimCommand
@@ -345,7 +345,7 @@ class PreFlight(Struct, frozen=True):
     waiting: Waiting | None = None
 
 
-class PreBindPlugin(Plugin):
+class PreBindPlugin(CalledInShell, Plugin):
     """What must be done before the pod is bound. ``pre_bind_pre_flight`` is pure and says whether there is anything."""
 
     def pre_bind_pre_flight(
@@ -362,13 +362,13 @@ class PreBindPlugin(Plugin):
         raise NotImplementedError
 
 
-class BindPlugin(Plugin):
+class BindPlugin(CalledInShell, Plugin):
     async def bind(self, context: BindContext) -> Refusal | Skip | None:
         """Runs in the shell. DefaultBinder is not called: the engine sends its Binding itself."""
         raise NotImplementedError
 
 
-class PostBindPlugin(Plugin):
+class PostBindPlugin(CalledInShell, Plugin):
     async def post_bind(self, context: BindContext) -> None:
         raise NotImplementedError
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
+
+
+class CalledInShell:
+    """What PreBind, Bind and PostBind plugins have in common: their coroutines run in the shell."""
+
+    time_limit_seconds: ClassVar[float] = 60.0
+    """Time limit of one call, which is cut off then; ``user_plugins/shape.py`` bounds it."""
 
 
 class ApiAnswer(Protocol):

@@ -19,7 +19,7 @@ from scheduler.messages.status import Refusal, Skip
 from scheduler.messages.stimuli import PermitDecided, PodsActivated
 from scheduler.user_plugins.answers import check_call
 from scheduler.user_plugins.checked import is_checked
-from scheduler.user_plugins.shape import defines, time_limit_of
+from scheduler.user_plugins.shape import defines
 
 Answer = Refusal | Skip | None
 
@@ -121,7 +121,7 @@ def _call(
     shared: SharedClient,
     point: str,
 ) -> PluginCall:
-    seconds = time_limit_of(plugin)
+    seconds = plugin.time_limit_seconds
 
     async def call(pod: PodInfo, node: str) -> Answer:
         async with shared.borrowed() as client:

@@ -26,6 +26,7 @@ from scheduler.framework.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
+from scheduler.framework.plugin_ports import CalledInShell
 from scheduler.framework.post_filter import PostFilterPlugin
 from scheduler.framework.profile import POINT_TYPES
 
@@ -35,8 +36,6 @@ class Unloadable(Exception):
 
 
 MAX_CALL_SECONDS: Final = 600.0
-CALL_SECONDS: Final = 60.0
-"""Time limit of a plugin's PreBind, Bind or PostBind unless it sets ``time_limit_seconds``."""
 
 WANTED: Final[tuple[tuple[type[Plugin], tuple[str, ...]], ...]] = (
     (PreEnqueuePlugin, ("pre_enqueue",)),
@@ -76,12 +75,6 @@ def defines(plugin_type: type[Plugin], base: type[Plugin], method: str) -> bool:
     return issubclass(plugin_type, base) and getattr(plugin_type, method) is not getattr(base, method)
 
 
-def time_limit_of(plugin: Plugin | type[Plugin]) -> float:
-    """The time limit in seconds of one call of the plugin in the shell."""
-    limit: Any = getattr(plugin, "time_limit_seconds", CALL_SECONDS)
-    return float(limit)
-
-
 def _faults(plugin_type: type[Plugin]) -> Iterator[str]:
     if not any(issubclass(plugin_type, point_type) for point_type in POINT_TYPES.values()):
         yield "it takes part in no extension point (derive from FilterPlugin, ScorePlugin, ...)"
@@ -101,9 +94,10 @@ def _faults(plugin_type: type[Plugin]) -> Iterator[str]:
         yield "reads must be a Reads value"
     elif Reads.UNDECLARED not in reads and _decides(plugin_type) and not defines(plugin_type, Plugin, "fragment"):
         yield "reads is declared, so fragment must be defined"
-    limit: Any = getattr(plugin_type, "time_limit_seconds", CALL_SECONDS)
-    if not (isinstance(limit, int | float) and 0 < limit <= MAX_CALL_SECONDS):
-        yield f"time_limit_seconds must be above 0 and at most {MAX_CALL_SECONDS:g}"
+    if issubclass(plugin_type, CalledInShell):
+        limit: Any = plugin_type.time_limit_seconds
+        if not (isinstance(limit, int | float) and 0 < limit <= MAX_CALL_SECONDS):
+            yield f"time_limit_seconds must be above 0 and at most {MAX_CALL_SECONDS:g}"
 
 
 def _decides(plugin_type: type[Plugin]) -> bool:

@@ -15,9 +15,10 @@ import pytest
 from scheduler.compose import all_plugins, build_profiles
 from scheduler.config.loading import load
 from scheduler.framework.plugin import Plugin
+from scheduler.framework.plugin_ports import CalledInShell
 from scheduler.testing import check_contract
 from scheduler.user_plugins.loading import ENTRY_POINT_GROUP, PluginClasses, class_at
-from scheduler.user_plugins.shape import CALL_SECONDS, MAX_CALL_SECONDS
+from scheduler.user_plugins.shape import MAX_CALL_SECONDS
 from scheduler.user_plugins.sources import PluginSources
 
 ROOT = Path(__file__).parents[2]
@@ -82,5 +83,5 @@ def test_the_example_s_own_tests_pass() -> None:
 
 
 def test_the_limits_on_the_page_are_the_limits() -> None:
-    stated = f"({CALL_SECONDS:g} unless stated, {MAX_CALL_SECONDS:g} at most)"
+    stated = f"({CalledInShell.time_limit_seconds:g} unless stated, {MAX_CALL_SECONDS:g} at most)"
     assert stated in PAGE
