@@ -21,9 +21,9 @@ from scheduler.engine.extender_round import ExtenderRound
 from scheduler.engine.tickets import CycleTicket, GroupTicket, Tickets
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
+from scheduler.framework.class_run import ClassRun
 from scheduler.framework.classes.cache import ClassCache, PodClass
 from scheduler.framework.classes.filters import ClassFilters
-from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.post_filter import Kept
 from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.framework.profile import Profile

@@ -41,9 +41,9 @@ from scheduler.engine.reservation import assume_and_reserve, refused_on_one_node
 from scheduler.engine.sampling import nodes_to_find, take_sample
 from scheduler.engine.searching import answers_in_steps, before_reserve, looked, parsed, searching_plugins
 from scheduler.errors import PluginError
+from scheduler.framework.class_run import PRE_FILTER, PRE_SCORE, ClassRun
 from scheduler.framework.classes.first_refusals import FITS, OUTSIDE
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
-from scheduler.framework.classes.run import PRE_FILTER, PRE_SCORE, ClassRun
 from scheduler.framework.diagnosis import Diagnosis, FitTexts
 from scheduler.framework.node_filter import filter_with_nominated, rivals
 from scheduler.framework.post_filter import PostFilterContext

@@ -10,7 +10,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.cycle_context import CycleContext, Run
 from scheduler.engine.driving import PAUSE, pausing
 from scheduler.engine.extender_round import Answers, Calls
-from scheduler.framework.classes.run import Answers as FilterAnswers
+from scheduler.framework.class_run import Answers as FilterAnswers
 from scheduler.framework.plugin import Rows
 from scheduler.framework.profile import Profile
 from scheduler.framework.stepwise import StepwisePlugin, answers_of, look_ahead, looks_of

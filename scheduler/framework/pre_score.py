@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scheduler.errors import PluginError
-from scheduler.framework.classes.run import PRE_SCORE, ClassRun, PluginPoint
+from scheduler.framework.class_run import PRE_SCORE, ClassRun, PluginPoint
 from scheduler.framework.plugin import EMPTY_STATE, PreScorePlugin, Rows, ScorePlugin, State
 from scheduler.messages.status import SKIP, Refusal, Skip
 

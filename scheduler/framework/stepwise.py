@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
-from scheduler.framework.classes.run import PRE_FILTER, PRE_SCORE, Answers, ClassRun, Looks, PluginPoint
+from scheduler.framework.class_run import PRE_FILTER, PRE_SCORE, Answers, ClassRun, Looks, PluginPoint
 from scheduler.framework.plugin import FilterPlugin, Plugin, Rows, State, Verdicts
 from scheduler.messages.status import Refusal, Skip
 from scheduler.objects.steps import Steps, run_to_end

@@ -15,8 +15,8 @@ import numpy as np
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.errors import PluginError
+from scheduler.framework.class_run import ClassRun
 from scheduler.framework.classes.cache import ClassCache
-from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import (
     FilterPlugin,

@@ -18,9 +18,9 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_profiles
 from scheduler.config.loading import load
 from scheduler.errors import PluginError
+from scheduler.framework.class_run import ClassRun
 from scheduler.framework.classes.cache import ClassCache, PodClass
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
-from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.per_node import PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import Plugin, Reads
 from scheduler.framework.profile import Profile

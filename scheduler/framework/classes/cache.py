@@ -22,9 +22,9 @@ from collections.abc import Callable, Hashable
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
+from scheduler.framework.class_run import Fragments
 from scheduler.framework.classes.filters import ClassFilters
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
-from scheduler.framework.classes.run import Fragments
 from scheduler.framework.classes.scores import ClassScores
 from scheduler.framework.classes.templates import Templates
 from scheduler.framework.profile import Profile

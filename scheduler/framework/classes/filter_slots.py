@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.errors import PluginError
-from scheduler.framework.classes.run import PRE_FILTER, ClassRun
+from scheduler.framework.class_run import PRE_FILTER, ClassRun
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, State
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import SKIP, Refusal, Skip

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from scheduler.cluster.row_journal import NO_CHANGES, NODE_CHANGED, RowChanges
 from scheduler.errors import PluginError
+from scheduler.framework.class_run import ClassRun, PluginPoint
 from scheduler.framework.classes.filter_slots import FilterSlot, PreFilterSlot
 from scheduler.framework.classes.first_refusals import FITS, FirstRefusals
 from scheduler.framework.classes.refusal_table import RefusalTable
-from scheduler.framework.classes.run import ClassRun, PluginPoint
 from scheduler.framework.diagnosis import Diagnosis, disjoint_node_sets
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, NodeSubset, PreFilterPlugin, Rows, State
 from scheduler.messages.status import SKIP, Code, Refusal, Skip

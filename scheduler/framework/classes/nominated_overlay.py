@@ -14,8 +14,8 @@ import numpy as np
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
+from scheduler.framework.class_run import ClassRun
 from scheduler.framework.classes.filters import ClassFilters
-from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.likeness import NO_CLAIMS, Likeness, PartsOfRows, Stamps, likeness_of
 from scheduler.framework.node_filter import refusals_with_nominated, rivals
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin

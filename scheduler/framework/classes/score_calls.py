@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.framework.classes.run import ClassRun
+from scheduler.framework.class_run import ClassRun
 from scheduler.framework.classes.score_slot import ScoreSlot, check_range, share_dtype
 from scheduler.framework.plugin import NormalizePlugin, Rows, ScorePlugin, Scores
 from scheduler.framework.pre_score import pre_score

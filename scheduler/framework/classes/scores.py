@@ -12,10 +12,10 @@ from msgspec import Struct, field
 from scheduler.cluster.row_journal import NO_CHANGES, RowChanges
 from scheduler.cluster.view import View
 from scheduler.errors import PluginError
+from scheduler.framework.class_run import ClassRun, PluginPoint
 from scheduler.framework.classes.filters import MAX_SINGLE_ROWS
 from scheduler.framework.classes.first_refusals import FirstRefusals
 from scheduler.framework.classes.ranks import INFEASIBLE, Ranks
-from scheduler.framework.classes.run import ClassRun, PluginPoint
 from scheduler.framework.classes.score_calls import finals, normalized, score_call, share_of, spread_out
 from scheduler.framework.classes.score_slot import InvalidScore, ScoreSlot, check_range, share_dtype
 from scheduler.framework.plugin import MAX_NODE_SCORE, PreScorePlugin, Rows, ScorePlugin

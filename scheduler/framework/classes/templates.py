@@ -14,7 +14,7 @@ from scheduler.cluster.pod_info import Arithmetic, PodInfo
 from scheduler.cluster.pod_template import encoded_bytes, template_key
 from scheduler.cluster.view import View
 from scheduler.errors import PluginError
-from scheduler.framework.classes.run import Fragments
+from scheduler.framework.class_run import Fragments
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.profile import Profile
 

@@ -8,8 +8,8 @@ from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_profiles
 from scheduler.config.loading import load
+from scheduler.framework.class_run import ClassRun
 from scheduler.framework.classes.cache import ClassCache, PodClass
-from scheduler.framework.classes.run import ClassRun
 from scheduler.framework.profile import Profile
 from scheduler.plugins.registry import registry
 from scheduler.testing.documents import PodFields
