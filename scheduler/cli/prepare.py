@@ -69,7 +69,7 @@ def prepare(flags: StatedFlags) -> Prepared:
     if configuration is None or len(configuration.kube.profiles) > MAX_PROFILES:
         raise ConfigurationError(faults)
     if stated_faults:
-        # For what else is wrong: selectors that may not be readable are left out.
+        # To find further faults, without the selectors, which may be among those that can't be parsed.
         configuration = replace(configuration, tandem=replace(configuration.tandem, node_scope={}))
     found: list[Fault] = []
     profiles, contexts = checked_parts(configuration, classes, found)

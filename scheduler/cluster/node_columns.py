@@ -128,7 +128,7 @@ class NodeColumns:
         return self._labels.column(key, self._capacity).is_unique
 
     def _set_node_columns(self, row: int, old: Node | None, node: Node) -> None:
-        """``old``: the node whose columns the row has; what it has in common with the new one stays."""
+        """Fill the row's columns. ``old``: the node that they are of; only what differs from it is written."""
         if old is None or old.status.allocatable != node.status.allocatable:
             self._put_allocatable(row, old, node)
         if old is None or old.spec != node.spec:

@@ -46,7 +46,7 @@ def matches_required(table: NodeTable, required: RequiredNodeAffinity, rows: Row
 
 
 def required_in_steps(table: NodeTable, required: RequiredNodeAffinity, rows: Rows) -> Steps[Mask]:
-    """The same with pauses, where there are many terms."""
+    """``matches_required`` with pauses, for many terms."""
     mask = np.ones(len(table.exists[rows]), np.bool_)
     if any(table.narrow_rows(key) == () for key, _ in required.labels):
         return np.zeros(len(mask), np.bool_)
@@ -67,7 +67,7 @@ def matches_selector(table: NodeTable, selector: NodeSelector, rows: Rows) -> Ma
 
 
 def selector_in_steps(table: NodeTable, selector: NodeSelector, rows: Rows) -> Steps[Mask]:
-    """The same with pauses, where there are many terms."""
+    """``matches_selector`` with pauses, for many terms."""
     pace = term_pace()
     mask = np.zeros(len(table.exists[rows]), np.bool_)
     listed: list[int] = []

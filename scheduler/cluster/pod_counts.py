@@ -112,8 +112,8 @@ class PodCounts:
         self._new_ids = count(1)
         self._clock = count(1)
         self.changes = 0
-        """Grows whenever the version of any query is another one; once a query was evicted or never kept, with every
-        pod."""
+        """Grows with every change of any query's version; once a query was evicted or never kept, with every change of
+        a pod."""
         self.evictions = 0
         """How many ids mean nothing any more."""
         self._is_asked_directly = False
@@ -156,8 +156,8 @@ class PodCounts:
         return counter.live
 
     def count_in_steps(self, namespaces: Namespaces, selector: Selector, pace: Pace) -> Steps[RowCounts]:
-        """All matching pods on each row, counted for once: nothing is kept, and no other query is evicted for it. A
-        step is a group of pods. Read it only, and at once."""
+        """The matching pods on each row, counted without keeping a counter, so that no other query is evicted. Pauses
+        between groups of pods. The result is not to be changed, and is valid until the next change of a pod."""
         known = self._ids.get((namespaces, selector))
         if known is not None:
             return self.tally(known)

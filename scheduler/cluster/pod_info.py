@@ -224,7 +224,7 @@ class PodInfo:
         yield
 
     def take_terms(self, old: PodInfo) -> None:
-        """Take over what was parsed of the pod's last version, where it asks for the same."""
+        """Reuse the parsed terms of the pod's previous version if its nodeSelector and affinity are the same."""
         before, now = old.pod.spec, self.pod.spec
         if old._required_node_affinity is None and old.affinity_terms is NOT_WORKED_OUT:
             return

@@ -95,7 +95,7 @@ def write_config(configuration: Configuration) -> str:
 
 
 def without_followers(faults: tuple[Fault, ...], earlier: tuple[Fault, ...]) -> tuple[Fault, ...]:
-    """The faults but those about a value that an earlier one is about: one message is enough."""
+    """The faults without those about a value that an earlier fault is about: one message is enough."""
     return tuple(fault for fault in faults if not _follows(fault, earlier))
 
 

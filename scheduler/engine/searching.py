@@ -18,13 +18,13 @@ from scheduler.messages.status import Skip
 
 
 def parsed(context: CycleContext, profile: Profile, pod: PodInfo) -> Generator[Calls, Answers, None]:
-    """The terms of a large pod are parsed, unless another pod of its template had the same."""
+    """Parse the terms of a large pod, with pauses, unless they are known from another pod of its template."""
     context.classes.recall(profile, pod)
     yield from pausing(parse_in_steps(pod))
 
 
 def looked(run: Run, point: str) -> Generator[Calls, Answers, None]:
-    """The plugins have looked at a large pod, with pauses, before they are asked in their turn."""
+    """Ask the plugins about a large pod, with pauses, before the extension point calls each of them."""
     run.of_class.looks = yield from pausing(looks_of(run.profile.looking_plugins, point, run.of_class))
     yield PAUSE
 
@@ -38,7 +38,7 @@ def searching_plugins(run: Run) -> Sequence[StepwisePlugin]:
 def answers_in_steps(
     run: Run, plugins: Sequence[StepwisePlugin], rows: Rows
 ) -> Generator[Calls, Answers, FilterAnswers]:
-    """What these plugins say to the rows; they are asked before the filters, and remember it."""
+    """The plugins' answers for the rows, worked out with pauses before the filters run."""
     return (yield from pausing(answers_of(plugins, run.filters.states, run.of_class, rows)))
 
 

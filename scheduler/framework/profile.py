@@ -81,7 +81,7 @@ class Profile(Struct, frozen=True):
     stepwise_plugins: tuple[StepwisePlugin, ...] = ()
     """Those of the filter plugins whose answers may take long."""
     looking_plugins: tuple[LookingPlugin, ...] = ()
-    """Those whose look at a large pod may take long."""
+    """Plugins whose PreFilter or PreScore may take long for a large pod."""
     pre_score_only_plugins: tuple[PreScorePlugin, ...] = ()
     """PreScore plugins that do not score in this profile. Their states are unused, but they may fail."""
     placement_generator: PlacementGeneratePlugin | None = None

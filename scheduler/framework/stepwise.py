@@ -30,7 +30,7 @@ class StepwisePlugin(FilterPlugin):
 
 
 class LookingPlugin(Plugin):
-    """A plugin whose look at a large pod, before the nodes are filtered or scored, may take long."""
+    """A plugin whose PreFilter or PreScore may take long for a large pod."""
 
     def look_in_steps(self, point: str, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal] | None:
         """What ``pre_filter`` or ``pre_score`` returns, as ``point`` says; None where it does not take long."""
@@ -38,7 +38,7 @@ class LookingPlugin(Plugin):
 
 
 def looks_of(plugins: Sequence[LookingPlugin], point: str, run: ClassRun) -> Steps[Looks]:
-    """What the plugins say of the pod at this point. One that raises will raise again where it is asked in its turn."""
+    """The plugins' answers for the pod at this extension point. One that raises has none: it raises again there."""
     found: dict[PluginPoint, State | Skip | Refusal] = {}
     for plugin in plugins:
         try:
@@ -47,7 +47,7 @@ def looks_of(plugins: Sequence[LookingPlugin], point: str, run: ClassRun) -> Ste
                 if run.times is not None:
                     steps = run.times.timing_steps(steps, plugin.name, point)
                 found[plugin.name, point] = yield from steps
-        except Exception:  # noqa: BLE001 - a plugin's, as said
+        except Exception:  # noqa: BLE001 - a plugin may raise anything; see above
             continue
     return found
 
@@ -55,8 +55,8 @@ def looks_of(plugins: Sequence[LookingPlugin], point: str, run: ClassRun) -> Ste
 def answers_of(
     plugins: Sequence[StepwisePlugin], states: Mapping[str, State | Skip], run: ClassRun, rows: Rows
 ) -> Steps[Answers]:
-    """What the plugins, none of which has skipped the pod, say to these rows. One that raises has no answer: it will
-    raise again where it is asked in its turn."""
+    """The plugins' answers for these rows; none of them has skipped the pod. One that raises has none: it raises again
+    when the filters run."""
     found: dict[str, Verdicts | None] = {}
     for plugin in plugins:
         state = states[plugin.name]
@@ -66,7 +66,7 @@ def answers_of(
             steps = run.times.timing_steps(steps, plugin.name, "Filter")
         try:
             found[plugin.name] = yield from steps
-        except Exception:  # noqa: BLE001 - a plugin's, as said
+        except Exception:  # noqa: BLE001 - a plugin may raise anything; see above
             continue
     return found
 
@@ -74,11 +74,11 @@ def answers_of(
 def look_ahead(
     plugins: Sequence[StepwisePlugin], states: Mapping[str, State | Skip], pod: PodInfo, view: View, node: str
 ) -> Steps[None]:
-    """The plugins search the node that the pod is about to get. One that raises has to say so where it reserves."""
+    """Let the plugins search the node that the pod is about to get. One that raises will raise again in Reserve."""
     for plugin in plugins:
         state = states[plugin.name]
         assert not isinstance(state, Skip)
         try:
             yield from plugin.look_ahead(state, pod, view, node)
-        except Exception:  # noqa: BLE001 - a plugin's, as said
+        except Exception:  # noqa: BLE001 - a plugin may raise anything; see above
             continue

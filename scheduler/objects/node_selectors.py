@@ -137,7 +137,7 @@ def parse_node_selector(written: NodeSelectorFields) -> NodeSelector:
 
 
 def parse_in_steps(written: NodeSelectorFields) -> Steps[NodeSelector]:
-    """The same with pauses, for many terms."""
+    """``parse_node_selector`` with pauses, for selectors with many terms."""
     terms: list[NodeSelectorTerm] = []
     named: list[frozenset[str] | None] = []
     parts = 0
@@ -162,7 +162,7 @@ def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
 
 
 def required_with(pod: Pod, selector: NodeSelector) -> RequiredNodeAffinity:
-    """``selector``: of the pod's required node affinity."""
+    """The pod's ``nodeSelector`` together with the parsed selector of its required node affinity."""
     return RequiredNodeAffinity(tuple(sorted(pod.spec.node_selector.items())), selector)
 
 
@@ -175,7 +175,7 @@ def parse_preferred_terms(written: Iterable[PreferredSchedulingTerm]) -> tuple[P
 
 
 def preferred_in_steps(written: Sequence[PreferredSchedulingTerm]) -> Steps[tuple[PreferredTerm, ...]]:
-    """The same with pauses where there are many."""
+    """``parse_preferred_terms`` with pauses, for many terms."""
     terms: list[PreferredTerm] = []
     faults: list[str] = []
     parts = 0

@@ -84,14 +84,14 @@ class NodeAffinityArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class OfRows(Struct, frozen=True, eq=False):
-    """What was worked out in slices for all rows of a table, as its nodes were."""
+    """A result for all rows of a table, computed in slices; valid while the table's nodes stay the same."""
 
     column: npt.NDArray[Any]
     table: ref[NodeTable]
     node_version: int
 
     def at(self, table: NodeTable, rows: Rows) -> npt.NDArray[Any] | None:
-        """None where the nodes are others by now."""
+        """The result for these rows; None if the nodes have changed since."""
         is_valid = self.table() is table and self.node_version == table.node_version and len(self.column) == table.size
         return self.column[rows] if is_valid else None
 

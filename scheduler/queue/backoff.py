@@ -77,7 +77,7 @@ class BackoffQueues:
         return (self.expiration(record), *self._urgency(record))
 
     def _class_of(self, record: QueuedPod) -> Hashable:
-        """Equal for pods whose attempts end alike. What an attempt reads of a pod besides makes it like no other."""
+        """Equal for pods whose attempts end alike; the UID of a pod with a state of its own, which is like no other."""
         if record.group or _has_own_state(record.info):
             return record.uid
         return self._likeness_key(record.info) or record.uid

@@ -41,7 +41,7 @@ class QueuedPod:
         """When it was added or its last attempt failed. Moves between queues don't change it, so pods of equal
         priority are ordered by their last failed attempts."""
         self.initial_attempt: int | None = None
-        """When it first was ready to be tried; the waiting time shown to users starts here."""
+        """When it first became ready to be tried; the waiting time shown to users starts here."""
         self.attempts = 0
         self.unschedulable_count = 0
         """Attempts that ended in a rejection."""
@@ -73,7 +73,7 @@ class QueuedPod:
 
     @property
     def pending_since(self) -> int:
-        """When the pod first was ready to be tried; before that, when it was added. No attempt moves it."""
+        """When the pod first became ready to be tried; until then, when it was added. Attempts do not change it."""
         return self.timestamp if self.initial_attempt is None else self.initial_attempt
 
     @property

@@ -1,5 +1,5 @@
-"""Pods whose claims differ in nothing but identity, such as those of a StatefulSet: where one finds no node, so do the
-others, as long as the cluster stays as it is."""
+"""Which pods differ only in the identity of their claims, such as those of a StatefulSet: if one of them finds no node,
+none of the others does while the cluster stays the same."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class Volumes:
         return sum(count for row, count in self._users.of(claim).items() if nodes[row] is not None)
 
     def is_attached(self, volume: PersistentVolume) -> bool:
-        """Whether a node is said to have the volume, or pods on a node with a limit use it by whichever claim."""
+        """Whether the volume has a VolumeAttachment, or pods use it, by any claim, on a node that limits its driver."""
         self._catch_up()
         found = attachable(volume)
         return bool(self._index.attachments_by_volume.of(volume.metadata.name)) or (

@@ -19,16 +19,16 @@ Mask = npt.NDArray[np.bool_]
 
 
 MAX_PAIRS = 2**20
-"""Things that reach a row, over the rows that are looked at together: some 24 MiB of arrays."""
+"""Maximum of (row, thing that reaches it) pairs evaluated at once: some 24 MiB of arrays."""
 
 
 class Wish(Struct, frozen=True, eq=False):
-    """What one of several that choose after each other would take."""
+    """What one chooser would take; several choose one after the other."""
 
     ranks: Column
     """By slot, as of ``RankedThings.ranks``."""
     rows: Mask | None = None
-    """By row, whether it chooses there at all; None: everywhere."""
+    """By row, whether it chooses on it; None: on every row."""
 
 
 class RankedThings:

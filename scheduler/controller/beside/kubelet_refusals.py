@@ -83,8 +83,8 @@ class KubeletRefusals:
         self._placed: OrderedDict[str, str] = OrderedDict()
         """UID of a pod that we bound → its node; the oldest are dropped first."""
         self._gone: OrderedDict[str, _Lookup] = OrderedDict()
-        """UID → what is to be looked up of a pod that has ended before it began, and of which is not known whether we
-        bound it: the watch may be quicker than the answer to the binding. The oldest are dropped first."""
+        """UID → the lookup for a pod that ended before it started, while it is unknown whether we bound it: its watch
+        event may arrive before the answer to the binding. The oldest are dropped first."""
         self._lookups: asyncio.Queue[_Lookup] = asyncio.Queue(MAX_LOOKUPS_WAITING)
         self._workloads = WorkloadAvoidance(feed)
         self._ends: dict[tuple[str, str], asyncio.TimerHandle] = {}

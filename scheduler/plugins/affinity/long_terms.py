@@ -1,6 +1,6 @@
-"""The counts that a pod with very many (anti-)affinity terms asks for: in steps, and without a counter for each.
+"""Counts for a pod with very many (anti-)affinity terms: with pauses, and without a kept counter for each term.
 
-Counters are kept for what pods ask about again and again. One pod's thousands would drive all others' out.
+Counters are kept for selectors that many pods share. The thousands of one pod would evict all others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scheduler.plugins.affinity.terms import OwnTerm, OwnTerms, resolve_in_steps
 
 _STEPS_A_SLICE = 10_000
 _STEPS_A_TERM = 20
-"""A step is a look at a group of pods or a namespace, of 1 to 3 µs, so a slice takes 10 to 30 ms."""
+"""A step matches a group of pods or a namespace, which takes 1 to 3 µs, so a slice takes 10 to 30 ms."""
 
 Domains = dict[str, DomainCounts]
 

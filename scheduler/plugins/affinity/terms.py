@@ -63,7 +63,7 @@ def resolve(terms: PodTerms, view: View) -> OwnTerms:
 
 
 def resolve_in_steps(terms: PodTerms, view: View, pace: Pace) -> Steps[OwnTerms]:
-    """The same with pauses, for many terms: each chooser looks at every namespace."""
+    """``resolve`` with pauses, for many terms: each namespace selector is matched with every namespace."""
     namespaces = len(view.all(Kind.NAMESPACE))
     lists: list[list[OwnTerm]] = []
     for written in (terms.affinity, terms.anti_affinity, [term for term, _ in terms.preferred]):

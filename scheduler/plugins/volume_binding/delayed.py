@@ -96,8 +96,8 @@ class DelayedClaim(Struct, frozen=True):
     def match(
         self, labels: Mapping[str, str], taken: set[str], searched: dict[WhatItTakes, Ranked | None]
     ) -> PersistentVolume | None:
-        """The volume that this claim gets on a node with these labels, but those ``taken`` by other claims.
-        ``searched``: up to which volume others have searched that take the same; None: to the end."""
+        """The volume that this claim gets on a node with these labels, other than those ``taken`` by other claims.
+        ``searched``: how far claims that take the same volumes have searched; None: to the end."""
         if self.set_aside is not None and self.set_aside.metadata.name not in taken:
             return self.set_aside if reaches(self.set_aside, labels) else None
         since = searched.get(self.what_it_takes, (self.size, ""))
@@ -219,7 +219,7 @@ def _served(claims: Sequence[DelayedClaim], volumes: Volumes) -> Iterator[Mask]:
 
 
 class _SetAside:
-    """Volumes that are set aside for a claim, for one claim after the other, for all rows at once."""
+    """Assigns volumes that are set aside for a claim: one claim after the other, for all rows at once."""
 
     def __init__(self, volumes: Volumes) -> None:
         self._volumes = volumes
