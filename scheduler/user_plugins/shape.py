@@ -57,7 +57,7 @@ WANTED: Final[tuple[tuple[type[Plugin], tuple[str, ...]], ...]] = (
 )
 """Base class → the methods that a plugin derived from it must define."""
 
-COROUTINES: Final = {
+COROUTINES: Final[dict[str, type[Plugin]]] = {
     "pre_bind": PreBindPlugin,
     "bind": BindPlugin,
     "post_bind": PostBindPlugin,
