@@ -5,7 +5,8 @@ A block of ``tandem`` commands is run here, line by line, against a scheduler th
 ``console`` block each command stands after ``$``, and what it prints is compared with what is shown, where ``…`` stands
 for times and what is left out.
 Above any other block, and above a ``text`` block, stands a comment: ``<!-- run by tests/x.py -->``, with the test that
-runs it or compares it, or ``<!-- not run: why -->``. What docs/ask-it.md and docs/groups.md show with output is compared by their own tests.
+runs it or compares it, or ``<!-- not run: why -->``. What docs/ask-it.md and docs/groups.md show with output is
+compared by their own tests.
 """
 
 from __future__ import annotations
