@@ -180,7 +180,7 @@ def _watch(
     """Print the page whenever what it says has changed, until it is interrupted; without ``print_page`` as JSON, one
     document a line. A failed request is named once, and the next one is tried."""
     shown: Any = None
-    # Ends the command when what reads its output has closed it.
+    # Ends the command, without a traceback, once the reader of its output has closed it.
     console = Console()
     while True:
         try:
