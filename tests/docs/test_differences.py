@@ -7,7 +7,7 @@ import re
 
 from scheduler.config.tandem import TandemConfiguration
 from tests.docs.pages import DOCS, ROOT, anchor, headings
-from tests.docs.test_configuration_page import settings
+from tests.docs.test_settings_page import settings
 from tests.queue.vectors import DIFFERENCES, GATED_FLUSH, RELEASE
 
 PAGE = (DOCS / "differences.md").read_text()
