@@ -12,10 +12,14 @@ class SchedulerError(Exception):
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """A fault of a configuration. `path` names the field, such as `profiles[0].schedulerName`."""
+    """A fault of a configuration. `path` names the field, such as `profiles[0].schedulerName`.
+
+    `near`: the document, from 0, and the field of it to look at, for a fault of a whole document, which has no path.
+    """
 
     path: str
     message: str
+    near: tuple[int, str] | None = None
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message

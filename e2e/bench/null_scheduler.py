@@ -12,7 +12,7 @@ import asyncio
 import datetime
 import itertools
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import aiohttp
@@ -91,6 +91,7 @@ class NullScheduler:
         self._session = session
         self._name = name
         self._pods: asyncio.Queue[_Thing] = asyncio.Queue()
+        self._nodes: Iterator[str] | None = None
         self._there: dict[str, list[_Thing]] = {}
         """Node → the pods that ran there at the start."""
         self._reports: asyncio.Queue[tuple[_Metadata, str]] = asyncio.Queue()
@@ -100,11 +101,9 @@ class NullScheduler:
         self.ready = False
 
     async def run(self) -> None:
-        nodes = _list(await self._get("/api/v1/nodes", {}))
         for pod in _list(await self._get("/api/v1/pods", {"fieldSelector": "spec.nodeName!="})).items:
             self._there.setdefault(pod.spec.nodeName, []).append(pod)
         await self._devices.start()
-        self._nodes = itertools.cycle([node.metadata.name for node in nodes.items])
         async with asyncio.TaskGroup() as group:
             for _ in range(BINDS_IN_FLIGHT):
                 group.create_task(self._bind_for_ever())
@@ -140,7 +139,7 @@ class NullScheduler:
     async def _bind_for_ever(self) -> None:
         while True:
             thing = await self._pods.get()
-            pod, node = thing.metadata, next(self._nodes)
+            pod, node = thing.metadata, await self._next_node()
             if thing.spec.priority:
                 await self._make_room(thing, node)
             for claim in thing.status.resourceClaimStatuses:
@@ -155,6 +154,13 @@ class NullScheduler:
             }
             await self._send("POST", f"{_path_of(thing)}/binding", body)
             self._reports.put_nowait((pod, node))
+
+    async def _next_node(self) -> str:
+        """The nodes in turn, as they were when the first pod came."""
+        while self._nodes is None:
+            if items := _list(await self._get("/api/v1/nodes", {})).items:
+                self._nodes = itertools.cycle([node.metadata.name for node in items])
+        return next(self._nodes)
 
     async def _make_room(self, pod: _Thing, node: str) -> None:
         """Remove the node's last pods, one after the other, until there is room enough."""

@@ -43,7 +43,7 @@ class QueueOptions(Asking):
     profile: str = option("--profile", metavar="NAME", help="Only pods of this scheduler name.")
     plugin: str = option("--plugin", metavar="NAME", help="Only pods that this plugin rejected.")
     pods: bool = switch("--pods", help="Pod by pod, in the queue's order.")
-    watch: bool = switch("--watch", "-w", help="Print it again whenever it has changed.")
+    watch: bool = switch("--watch", "-w", help="Print it again whenever it has changed; with --json, a line each time.")
     interval: float = option(
         "--interval",
         metavar="SECONDS",
@@ -79,7 +79,7 @@ def queue(options: QueueOptions) -> int:
     if options.watch:
         if source.at is not None:
             raise ConfigurationError([Fault("--watch", "what --from names does not change")])
-        return _watch(path, source, lambda page: print_page(page, Console()), options.interval)
+        return _watch(path, source, None if options.as_json else print_page, options.interval)
     return show_page(path, source, options.as_json, print_page)
 
 
@@ -174,13 +174,18 @@ def _summary_of(page: dict[str, Any]) -> Any:
     return page["counts"], page.get("groups"), said
 
 
-def _watch(path: str, source: Source, print_page: Callable[[dict[str, Any]], None], interval_seconds: float) -> int:
-    """Print the page whenever what it says has changed, until it is interrupted. A failed request is named once, and
-    the next one is tried."""
+def _watch(
+    path: str, source: Source, print_page: Callable[[dict[str, Any], Console], None] | None, interval_seconds: float
+) -> int:
+    """Print the page whenever what it says has changed, until it is interrupted; without ``print_page`` as JSON, one
+    document a line. A failed request is named once, and the next one is tried."""
     shown: Any = None
+    # Ends the command, without a traceback, once the reader of its output has closed it.
+    console = Console()
     while True:
         try:
-            page = printable_page(source.fetch(path, None))
+            body = source.fetch(path, None)
+            page = printable_page(body)
         except (Unanswered, msgspec.DecodeError, RecursionError) as error:
             if shown != str(error):
                 complain(str(error))
@@ -188,7 +193,10 @@ def _watch(path: str, source: Source, print_page: Callable[[dict[str, Any]], Non
         else:
             summary = _summary_of(page)
             if shown != summary:
-                print(f"--- {datetime.now(UTC):%H:%M:%S}", flush=True)
-                print_page(page)
+                if print_page is None:
+                    console.out(msgspec.json.format(body, indent=-1).decode(), highlight=False)
+                else:
+                    console.print(f"--- {datetime.now(UTC):%H:%M:%S}", highlight=False)
+                    print_page(page, console)
             shown = summary
         time.sleep(interval_seconds)

@@ -38,12 +38,12 @@ def decode(text: str | bytes) -> Stated:
         # An empty file is a mistake, as in kube-scheduler; without a file the defaults apply.
         faults.append(_kindless())
     for document in documents:
-        kind, kind_faults = _kind_of(document.content)
+        kind, kind_faults = _kind_of(document)
         faults.extend(kind_faults)
         if kind_faults:
             continue
         if kind in seen:
-            faults.append(Fault("", f"the configuration holds more than one {kind}"))
+            faults.append(Fault("", f"the configuration holds more than one {kind}", near=(document.number, "kind")))
             continue
         seen.add(kind)
         if kind == KIND:
@@ -81,21 +81,23 @@ def _decoding_faults(document: Document, decoded: Decoded) -> list[Fault]:
     return faults
 
 
-def _kindless() -> Fault:
-    return Fault("", "Object 'Kind' is missing")
+def _kindless(near: tuple[int, str] | None = None) -> Fault:
+    return Fault("", "Object 'Kind' is missing", near)
 
 
-def _kind_of(content: dict[str, Any]) -> tuple[str, tuple[Fault, ...]]:
+def _kind_of(document: Document) -> tuple[str, tuple[Fault, ...]]:
     """The kind of a document, or why it can't be read."""
-    kind, version = content.get("kind"), content.get("apiVersion")
+    kind, version = document.content.get("kind"), document.content.get("apiVersion")
     if not kind:
-        return "", (_kindless(),)
+        return "", (_kindless((document.number, "kind")),)
     if not version:
-        return "", (Fault("", "Object 'apiVersion' is missing"),)
+        return "", (Fault("", "Object 'apiVersion' is missing", near=(document.number, "apiVersion")),)
     if (version, kind) in ((API_VERSION, KIND), (tandem.API_VERSION, tandem.KIND)):
         return str(kind), ()
     hint = ""
     for group, served in ((API_GROUP, API_VERSION), (tandem.API_GROUP, tandem.API_VERSION)):
         if str(version).startswith(f"{group}/") and version != served:
             hint = f': the version served is "{served}"'
-    return "", (Fault("", f'no kind "{kind}" is registered for version "{version}"{hint}'),)
+    wrong = "apiVersion" if kind in (KIND, tandem.KIND) else "kind"
+    reason = f'no kind "{kind}" is registered for version "{version}"{hint}'
+    return "", (Fault("", reason, near=(document.number, wrong)),)

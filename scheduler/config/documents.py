@@ -26,12 +26,12 @@ MAX_EVENTS: Final = 100_000
 """Maximum parts of a YAML file: two for a member of a mapping. A file at this limit takes 0.6 s to parse."""
 MAX_VALUES: Final = 100_000
 """Maximum values of a file once its aliases are resolved: a few lines of aliases could name billions."""
-MAX_REASON: Final = 200
-"""Characters of a reader's own message that are repeated."""
 MAX_NUMBER_LENGTH: Final = 64
 """Maximum characters of a number: no field takes a longer one, and Python refuses to show integers of some thousand
 digits."""
 
+_TOO_LONG: Final = f"a number of more than {MAX_NUMBER_LENGTH} characters"
+_MUST_BE_JSON: Final = "what begins with { must be JSON"
 _TAG: Final = "tag:yaml.org,2002:"
 _INTEGER: Final = re.compile(r"[-+]?(0b[01]+|0x[0-9a-fA-F]+|0o[0-7]+|[0-9]+)\Z")
 _BOOLEANS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -39,10 +39,14 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Document(msgspec.Struct, frozen=True):
-    """One document: its fields, and the paths of the fields that occur more than once (the last one counts)."""
+    """One document: its fields, and the paths of the fields that occur more than once (the last one counts).
+
+    ``number``: which one of the file's documents, from 0, empty ones included.
+    """
 
     content: dict[str, Any]
     duplicates: tuple[str, ...]
+    number: int = 0
 
 
 def read_documents(text: str | bytes) -> tuple[Document, ...]:
@@ -57,16 +61,18 @@ def read_documents(text: str | bytes) -> tuple[Document, ...]:
         try:
             text = text.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise ConfigurationError([Fault("", f"the configuration is not UTF-8: {error}")]) from None
+            reason = f"byte 0x{text[error.start]:02x}{_at_byte(text, error.start)}"
+            raise ConfigurationError([Fault("", f"the configuration is not UTF-8: {reason}")]) from None
     # As in kube-scheduler: what begins with a brace is JSON, although YAML's flow style looks alike.
     parsed = _json_documents(text) if text.lstrip().startswith("{") else _yaml_documents(text)
     documents: list[Document] = []
-    for content, duplicates in parsed:
+    for number, (content, duplicates) in enumerate(parsed):
         if content is None:
             continue
         if not isinstance(content, dict):
-            raise ConfigurationError([Fault("", f"a document must be a mapping, got {kind_of(content)}")])
-        documents.append(Document(content, tuple(duplicates)))
+            reason = f"a document must be a mapping, got {kind_of(content)}"
+            raise ConfigurationError([Fault("", reason, near=(number, ""))])
+        documents.append(Document(content, tuple(duplicates), number))
     return tuple(documents)
 
 
@@ -89,27 +95,41 @@ def kind_of(value: object) -> str:
             return "a list"
 
 
+def _at_byte(text: bytes, index: int) -> str:
+    """The line and column of a byte, as the end of a message; what is before it is UTF-8."""
+    before = text[:index].decode().split("\n")
+    return f" (line {len(before)}, column {len(before[-1]) + 1})"
+
+
 class _JsonObject(list[tuple[str, Any]]):
     """The members of a JSON object, in order and with duplicates."""
 
 
+class _Refused(str):
+    """Why a value of JSON text is refused, in its place until its path is known."""
+
+    __slots__ = ()
+
+
 def _json_documents(text: str) -> list[tuple[Any, list[str]]]:
     try:
-        raw = json.loads(text, object_pairs_hook=_JsonObject, parse_constant=_no_constant)
+        raw = json.loads(text, object_pairs_hook=_JsonObject, parse_constant=_no_constant, parse_int=_integer)
     except json.JSONDecodeError as error:
         reason = f"{error.msg} (line {error.lineno}, column {error.colno})"
-        raise ConfigurationError([Fault("", f"what begins with {{ must be JSON: {reason}")]) from None
-    except ValueError as error:
-        raise ConfigurationError([Fault("", f"what begins with {{ must be JSON: {str(error)[:MAX_REASON]}")]) from None
+        raise ConfigurationError([Fault("", f"{_MUST_BE_JSON}: {reason}")]) from None
     except RecursionError:
         raise ConfigurationError([_too_deep()]) from None
     duplicates: list[str] = []
     return [(_from_json(raw, "", duplicates, 0), duplicates)]
 
 
-def _no_constant(name: str) -> Any:
+def _no_constant(name: str) -> _Refused:
     """JSON has no NaN and no Infinity, though Python's reader takes them."""
-    raise ValueError(f"{name} is no JSON")
+    return _Refused(f"{_MUST_BE_JSON}: {name} is no JSON")
+
+
+def _integer(text: str) -> int | _Refused:
+    return int(text) if len(text) <= MAX_NUMBER_LENGTH else _Refused(_TOO_LONG)
 
 
 def _from_json(value: object, path: str, duplicates: list[str], depth: int) -> Any:
@@ -125,8 +145,8 @@ def _from_json(value: object, path: str, duplicates: list[str], depth: int) -> A
         return members
     if isinstance(value, list):
         return [_from_json(item, f"{path}[{index}]", duplicates, depth + 1) for index, item in enumerate(value)]
-    if isinstance(value, int) and abs(value) >= 10**MAX_NUMBER_LENGTH:
-        raise ConfigurationError([_too_long(path)])
+    if isinstance(value, _Refused):
+        raise ConfigurationError([Fault(path, str(value))])
     return _text(value, path) if isinstance(value, str) else value
 
 
@@ -176,10 +196,6 @@ def _at(part: yaml.Event | yaml.Node) -> str:
 
 def _too_deep(place: str = "") -> Fault:
     return Fault("", f"the configuration is nested deeper than {MAX_NESTING} levels{place}")
-
-
-def _too_long(path: str, place: str = "") -> Fault:
-    return Fault(path, f"a number of more than {MAX_NUMBER_LENGTH} characters{place}")
 
 
 class _YamlBuilder:
@@ -236,7 +252,7 @@ def _scalar(node: yaml.ScalarNode, path: str) -> Any:
     text: str = node.value
     kind = node.tag.removeprefix(_TAG)
     if kind in ("int", "float") and len(text) > MAX_NUMBER_LENGTH:
-        raise ConfigurationError([_too_long(path, _at(node))])
+        raise ConfigurationError([Fault(path, f"{_TOO_LONG}{_at(node)}")])
     match kind:
         case "null":
             return None

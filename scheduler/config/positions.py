@@ -27,16 +27,25 @@ class Positions:
     def __init__(self, text: str) -> None:
         self._of: dict[str, Position] = {}
         """Path → where it is first."""
+        self._documents: list[dict[str, Position]] = []
+        """The same of each document; "" stands for its beginning."""
         self._values: dict[str, Position] = {}
         """Text of a field called ``name`` → where it is first."""
         for node in yaml.compose_all(text, Loader=_LOADER):
+            document = {"": _position(node)}
+            self._documents.append(document)
             for path, found in _walk(node, ""):
+                document.setdefault(path, _position(found))
                 self._of.setdefault(path, _position(found))
                 if path.endswith(".name") and isinstance(found, yaml.ScalarNode):
                     self._values.setdefault(found.value, _position(found))
 
     def of(self, fault: Fault) -> tuple[Position, ...]:
         """Where a fault is: at the fields that it names, or at the nearest one around a field that is missing."""
+        if fault.near is not None:
+            number, path = fault.near
+            document = self._documents[number]
+            return (document.get(path, document[""]),)
         named = _NAMED.findall(fault.message)
         if named:
             return tuple([place for path in named if (place := self._nearest(path)) is not None])

@@ -149,8 +149,7 @@ RETIRED: Final = {
 RENAMED: Final = {("limits", "journalEntries"): "rememberedAttempts"}
 """Settings of the previous version that have another name, by section and old name: accepted with a warning."""
 
-# Lowest and highest of each limit.
-_LIMIT_RANGES: Final = {
+LIMIT_RANGES: Final = {
     "requests_in_flight": (24, 256),
     "queued_writes": (1, 100_000),
     "running_preemptions": (1, 100_000),
@@ -158,6 +157,7 @@ _LIMIT_RANGES: Final = {
     "cached_classes": (1, 1_000_000),
     "cached_selectors": (1, 1_000_000),
 }
+"""Lowest and highest of each limit."""
 
 
 def validate(
@@ -186,7 +186,7 @@ def _faults(configuration: TandemConfiguration, built_in_plugins: frozenset[str]
         yield invalid("preemption.breaker.window", preemption.breaker.window, "must be greater than zero")
     yield from _plugin_faults(configuration.plugins, built_in_plugins)
     for field in msgspec.structs.fields(Limits):
-        low, high = _LIMIT_RANGES[field.name]
+        low, high = LIMIT_RANGES[field.name]
         value = getattr(configuration.limits, field.name)
         yield from validators.in_range(f"limits.{field.encode_name}", value, low, high)
     longest = configuration.pod_max_in_unschedulable_pods_duration

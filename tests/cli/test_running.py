@@ -64,5 +64,26 @@ async def test_a_running_scheduler_answers_why_and_queue_and_exits_with_zero_on_
         assert shipped.exit_code == 0, "".join(shipped.log_lines())
 
 
+async def test_after_a_restart_why_of_a_bound_pod_says_what_can_still_be_said(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with EmbeddedCluster() as cluster:
+        cluster.registry.create(NAMESPACES, "", {"metadata": {"name": "tandem-system"}})
+        for name, cpu in (("n1", "4"), ("n2", "2")):
+            cluster.registry.create(NODES, "", node_json(name, cpu=cpu))
+        cluster.registry.create(PODS, "default", pod_json("fits", cpu="1"))
+        kubeconfig = cluster.kubeconfig(tmp_path / "kubeconfig")
+        async with ShippedScheduler(kubeconfig, tmp_path / "log") as first, asyncio.timeout(WAIT_SECONDS):
+            while not (await first.why("default/fits")).get("node"):  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.05)
+        async with ShippedScheduler(kubeconfig, tmp_path / "log") as second:
+            assert await asyncio.to_thread(main, ["why", "fits", "--node", "n2", "--server", second.url]) == 0
+    said = " ".join(capfd.readouterr().out.split())
+    assert said.startswith("default/fits is on n1")
+    assert "before this scheduler started at" in said and "that attempt is not known here" in said
+    assert "if it were not placed yet: 2 of 2 nodes would fit" in said
+    assert "Node n2: fits, number 2 by its score" in said
+
+
 async def tried(shipped: ShippedScheduler) -> set[str]:
     return {name for name in ("fits", "huge") if (await shipped.why(f"default/{name}")).get("attempt")}

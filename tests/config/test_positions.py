@@ -53,6 +53,43 @@ def test_a_fault_says_where_it_is(
         assert part in errors
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"# mine\nparallelism: 3\n", "Error: Object 'Kind' is missing (config:2:1)"),
+        (b"kind: KubeSchedulerConfiguration\n", "Error: Object 'apiVersion' is missing (config:1:1)"),
+        (
+            b"kind: KubeSchedulerConfiguration\napiVersion: kubescheduler.config.k8s.io/v1beta3\n",
+            'the version served is "kubescheduler.config.k8s.io/v1" (config:2:13)',
+        ),
+        (b"apiVersion: v1\nkind: Pod\n", 'no kind "Pod" is registered for version "v1" (config:2:7)'),
+        (
+            HEAD.encode() + b"---\nkind: TandemConfiguration\napiVersion: tandem.scheduling/v2\n",
+            'the version served is "tandem.scheduling/v1alpha1" (config:5:13)',
+        ),
+        (
+            HEAD.encode() + b"---\n---\n" + HEAD.encode(),
+            "the configuration holds more than one KubeSchedulerConfiguration (config:6:7)",
+        ),
+        (HEAD.encode() + b"---\n- a\n", "Error: a document must be a mapping, got a list (config:4:1)"),
+        (HEAD.encode() + "# ä\n'ä': \"".encode() + b'\xff"', "is not UTF-8: byte 0xff (line 4, column 7)"),
+        (b'{\n"kind": "Pod", "apiVersion": "v1"}', 'registered for version "v1" (config:2:9)'),
+        (b'{"parallelism":\n NaN}', "parallelism: what begins with { must be JSON: NaN is no JSON (config:2:2)"),
+        (
+            b'{"parallelism":\n 1' + b"0" * 5_000 + b"}",
+            "parallelism: a number of more than 64 characters (config:2:2)",
+        ),
+    ],
+)
+def test_a_fault_of_a_whole_document_says_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: bytes, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("config").write_bytes(text)
+    assert main(["check-config", "config"]) == 1
+    assert said in capsys.readouterr().err
+
+
 def test_json_has_positions_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "config"
     file.write_text(

@@ -28,9 +28,10 @@ HEAD = """# Metrics
 
 Every metric of `/metrics`, as a running scheduler serves it: `python -m tests.docs.metrics_page` writes this table, and
 a test compares it with a process. The names of kube-scheduler 1.36 have its labels and buckets; what is Tandem's own
-starts with `tandem_`. Series with labels begin with the first of what they count. `tandem_journal_lines_dropped_total`
-is there with `--journal` only. [Operations](operations.md#observe) says which to watch, [the runbooks](runbooks.md)
-what to do.
+starts with `tandem_`. A series with labels appears with the first event that it counts.
+`tandem_journal_lines_dropped_total` is there with `--journal` only, `tandem_inputs_not_recorded_total` and
+`tandem_recorded_…` with `--record` only. [Operations](operations.md#observe) says which to watch,
+[the runbooks](runbooks.md) what to do.
 
 | Name | Type | Labels | What it counts |
 |---|---|---|---|
@@ -46,9 +47,9 @@ async def served() -> str:
         folder = Path(name)
         async with EmbeddedCluster() as cluster:
             kubeconfig = cluster.kubeconfig(folder / "kubeconfig")
-            journal = f"--journal={folder / 'journal'}"
+            flags = (f"--journal={folder / 'journal'}", f"--record={folder / 'recording'}")
             async with (
-                ShippedScheduler(kubeconfig, folder / "log", journal) as shipped,
+                ShippedScheduler(kubeconfig, folder / "log", *flags) as shipped,
                 aiohttp.ClientSession() as client,
                 client.get(f"{shipped.url}/metrics") as response,
             ):

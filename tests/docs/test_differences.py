@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 
+from scheduler.config.tandem import TandemConfiguration
 from tests.docs.pages import DOCS, ROOT, anchor, headings
+from tests.docs.test_settings_page import settings
 from tests.queue.vectors import DIFFERENCES, GATED_FLUSH, RELEASE
 
 PAGE = (DOCS / "differences.md").read_text()
@@ -37,6 +39,14 @@ def test_every_test_that_is_named_is_there() -> None:
         assert function in {
             each.name for each in tree.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
         }, name
+
+
+def test_every_setting_of_ours_that_can_change_a_decision_is_in_an_entry() -> None:
+    """Those that only bound memory, or that kube-scheduler has as a flag, change none."""
+    others = ("plugins", "podMaxInUnschedulablePodsDuration")
+    names = [name for name, _ in settings(TandemConfiguration()) if not name.startswith("limits.")]
+    named = set(re.findall(r"`([\w.]+)", "".join(ENTRIES.values())))
+    assert [name for name in names if name not in named and name not in others] == []
 
 
 def test_no_two_headings_have_one_anchor() -> None:

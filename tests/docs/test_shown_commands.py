@@ -4,8 +4,9 @@ says why it can't be.
 A block of ``tandem`` commands is run here, line by line, against a scheduler that runs beside an embedded cluster; in a
 ``console`` block each command stands after ``$``, and what it prints is compared with what is shown, where ``…`` stands
 for times and what is left out.
-Above any other block stands a comment: ``<!-- run by tests/x.py -->``, with the test that runs it, or
-``<!-- not run: why -->``. What docs/ask-it.md and docs/groups.md show with output is compared by their own tests.
+Above any other block, and above a ``text`` block, stands a comment: ``<!-- run by tests/x.py -->``, with the test that
+runs it or compares it, or ``<!-- not run: why -->``. What docs/ask-it.md and docs/groups.md show with output is
+compared by their own tests.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ PAGES = [
     *sorted(path for path in (ROOT / "docs").rglob("*.md") if "kube-scheduler" not in path.parts),
 ]
 _BLOCK = re.compile(r"(?:^<!-- (run by|not run:) (.+?) -->\n)?^```(sh|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_TEXT = re.compile(r"(?:^<!-- (run by|not run:) (.+?) -->\n)?^```text\n", re.MULTILINE)
 COLUMNS = 100
 ASKING = {"why", "queue", "what-if", "capacity", "nodes", "decisions"}
 OTHERS_RUN = {"docs/ask-it.md": "tests/docs/test_ask_it.py", "docs/groups.md": "tests/docs/test_groups_page.py"}
@@ -94,6 +96,21 @@ def test_every_block_is_run_or_says_why_not() -> None:
         else:
             strange = [line for line in block.lines if not line.startswith("tandem ")]
             assert not strange, f"{block.page}: what runs these? Mark the block: {strange}"
+
+
+def test_every_block_of_text_is_compared_or_says_why_not() -> None:
+    found = [(page.relative_to(ROOT).as_posix(), *block) for page in PAGES for block in _TEXT.findall(page.read_text())]
+    assert len(found) > 8
+    for page, mark, about in found:
+        if mark == "run by":
+            source = (ROOT / about).read_text()
+            assert Path(page).name in source or f'_page("{Path(page).stem}")' in source, f"{page}: {about}"
+        elif mark:
+            assert len(about.split()) > 3, f"{page}: a reason, please: {about}"
+            named = re.search(r"tests/[\w/]+\.py", about)
+            assert named is None or (ROOT / named[0]).is_file(), f"{page}: {about}"
+        else:
+            assert page in OTHERS_RUN, f"{page}: what compares this block of text? Mark it"
 
 
 def test_a_test_that_is_named_says_the_command() -> None:

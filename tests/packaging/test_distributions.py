@@ -71,6 +71,7 @@ def test_the_installed_commands_work_outside_of_a_checkout(installed: Path, tmp_
     configuration.write_text((ROOT / "manifests" / "base" / "scheduler.yaml").read_text())
     run("tandem", "check-config", str(configuration))
     assert "kubectl tandem why" in run("kubectl-tandem", "why", "--help")
+    assert run("kubectl_complete-tandem", "why", "--namesp").split("\t")[0] == "--namespace"
     where = run("python", "-c", "import scheduler, scheduler.plugin, scheduler.testing; print(scheduler.__file__)")
     assert Path(where.strip()).is_relative_to(installed.parent)
 
