@@ -58,10 +58,11 @@ def read_documents(text: str | bytes) -> tuple[Document, ...]:
     if len(text) > MAX_BYTES:
         raise ConfigurationError([Fault("", f"the configuration has more than {MAX_BYTES} bytes")])
     if isinstance(text, bytes):
+        read = text
         try:
-            text = text.decode("utf-8")
+            text = read.decode("utf-8")
         except UnicodeDecodeError as error:
-            reason = f"byte 0x{text[error.start]:02x}{_at_byte(text, error.start)}"
+            reason = f"byte 0x{read[error.start]:02x}{_at_byte(read, error.start)}"
             raise ConfigurationError([Fault("", f"the configuration is not UTF-8: {reason}")]) from None
     # As in kube-scheduler: what begins with a brace is JSON, although YAML's flow style looks alike.
     parsed = _json_documents(text) if text.lstrip().startswith("{") else _yaml_documents(text)

@@ -243,7 +243,7 @@ def _values(kind: type[Any], field: msgspec.structs.FieldInfo) -> str:
     if isinstance(field.type, type) and issubclass(field.type, enum.Enum):
         return ", ".join(f"`{each.value}`" for each in field.type)
     if kind is Limits:
-        low, high = tandem._LIMIT_RANGES[field.name]
+        low, high = tandem.LIMIT_RANGES[field.name]
         return f"{low:,} to {high:,}"
     for word, types in {
         "yes or no": (bool,),

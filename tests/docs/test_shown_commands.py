@@ -35,7 +35,9 @@ PAGES = [
     ROOT / "README.md",
     *sorted(path for path in (ROOT / "docs").rglob("*.md") if "kube-scheduler" not in path.parts),
 ]
-_BLOCK = re.compile(r"(?:^<!-- (run by|not run:) (.+?) -->\n)?^```(sh|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(
+    r"(?:^<!-- (run by|not run:) ([^\n]+?) -->\n)?^```(sh|console)\n(.*?)^```$", re.DOTALL | re.MULTILINE
+)
 _TEXT = re.compile(r"(?:^<!-- (run by|not run:) (.+?) -->\n)?^```text\n", re.MULTILINE)
 COLUMNS = 100
 ASKING = {"why", "queue", "what-if", "capacity", "nodes", "decisions"}
