@@ -51,6 +51,8 @@ _PARTS: Final = re.compile(rf"(?:[a-z0-9-]+\.)*(?:kubernetes|k8s)\.io/{_WORD}|{_
 """A key of Kubernetes' own domains as a whole, or a word."""
 _NUMBER: Final = re.compile(r"[0-9.]+[A-Za-z]{0,2}")
 _UID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_HOUR: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d")
+"""The first word of a time, as conditions have it. The clock's own times are not renamed."""
 NAMING: Final = frozenset(
     {
         "annotations", "claim_name", "description", "device", "disk_name", "disk_uri", "finalizers", "holder_identity",
@@ -137,7 +139,7 @@ class Names:
 
 
 def _is_name(word: str) -> bool:
-    is_number = _NUMBER.fullmatch(word) is not None or _UID.fullmatch(word) is not None
+    is_number = any(kind.fullmatch(word) is not None for kind in (_NUMBER, _UID, _HOUR))
     return not is_number and "/" not in word
 
 
