@@ -92,6 +92,8 @@ class NullScheduler:
         self._name = name
         self._pods: asyncio.Queue[_Thing] = asyncio.Queue()
         self._nodes: Iterator[str] | None = None
+        self._listing = asyncio.Lock()
+        """One of the bindings under way lists the nodes, not each of them."""
         self._there: dict[str, list[_Thing]] = {}
         """Node → the pods that ran there at the start."""
         self._reports: asyncio.Queue[tuple[_Metadata, str]] = asyncio.Queue()
@@ -157,9 +159,10 @@ class NullScheduler:
 
     async def _next_node(self) -> str:
         """The nodes in turn, as they were when the first pod came."""
-        while self._nodes is None:
-            if items := _list(await self._get("/api/v1/nodes", {})).items:
-                self._nodes = itertools.cycle([node.metadata.name for node in items])
+        async with self._listing:
+            while self._nodes is None:
+                if items := _list(await self._get("/api/v1/nodes", {})).items:
+                    self._nodes = itertools.cycle([node.metadata.name for node in items])
         return next(self._nodes)
 
     async def _make_room(self, pod: _Thing, node: str) -> None:

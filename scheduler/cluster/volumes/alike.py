@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.pod_template import template_key, template_of
+from scheduler.cluster.pod_template import is_large, template_key, template_of
 from scheduler.cluster.volumes.csi import attachable
 from scheduler.cluster.volumes.facts import Volumes
 from scheduler.cluster.volumes.migration import in_tree_plugin
@@ -32,7 +32,8 @@ def likeness_key(info: PodInfo, volumes: Volumes) -> Hashable | None:
     mounted = info.pod.spec.volumes
     if all(volume.persistent_volume_claim is None for volume in mounted):
         return template_key(info)
-    if has_many_parts(mounted) or any(volume.ephemeral is not None for volume in mounted):
+    # A key is kept for each pod that waits: none of large ones.
+    if is_large(info) or has_many_parts(mounted) or any(volume.ephemeral is not None for volume in mounted):
         return None
     facts = []
     for volume in mounted:

@@ -113,10 +113,9 @@ class Volumes:
 
     def is_attached(self, volume: PersistentVolume) -> bool:
         """Whether the volume has a VolumeAttachment, or pods use it, by any claim, on a node that limits its driver."""
-        self._catch_up()
-        found = attachable(volume)
+        found, attached = attachable(volume), self.attached
         return bool(self._index.attachments_by_volume.of(volume.metadata.name)) or (
-            found is not None and bool(self.attached.rows_with(found))
+            found is not None and bool(attached.rows_with(found))
         )
 
     def rows_using(self, claims: Iterable[str]) -> Collection[int]:

@@ -105,6 +105,12 @@ def test_a_pod_is_like_no_other_whose_volume_is_still_attached() -> None:
     assert cache.likeness_key(waiting) is None
 
 
+def test_a_large_pod_is_like_no_other() -> None:
+    """Its key would be as large, and is kept while the pod waits."""
+    cache = cluster()
+    assert cache.likeness_key(member(cache, "db-0", annotations={"note": "x" * 100_000})) is None
+
+
 def test_pods_without_claims_are_alike_by_their_template() -> None:
     cache = cluster()
     assert cache.likeness_key(PodInfo(pod("a"))) == cache.likeness_key(PodInfo(pod("b")))
