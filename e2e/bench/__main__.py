@@ -140,7 +140,7 @@ async def _all_waiting(drive: Drive, meter: Meter) -> Spent:
         await drive.first_binding()
         await meter.begin()
         await drive.end()
-        return replace(await meter.end(), start=drive.times.began - started)
+        return replace(await meter.end(), start=drive.times.began - started, start_cpu=meter.cpu_before)
     finally:
         meter.scheduler.stop()
 

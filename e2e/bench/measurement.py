@@ -24,6 +24,8 @@ class Spent:
     """The longest step was before the clock ran, in the start, say: all later ones were shorter."""
     start: float | None = None
     """Seconds from the start of the process to its first binding, of pods that waited already."""
+    start_cpu: float | None = None
+    """CPU seconds of the scheduler meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Result:
     """See `Spent`."""
     is_pause_from_before: bool = False
     start: float | None = None
+    start_cpu: float | None = None
     cut_off: float | None = None
     """Seconds after which the run was ended although pods had no binding yet: it would have taken longer. None for a
     run that ended by itself."""
@@ -106,6 +109,7 @@ def measure(
         longest_pause=spent.longest_pause,
         is_pause_from_before=spent.is_pause_from_before,
         start=spent.start,
+        start_cpu=spent.start_cpu,
         cut_off=ended - began if len(bound) < len(names) else None,
     )
 

@@ -26,6 +26,12 @@ class Meter:
         self._pause_before = await self._longest_pause()
         self._before = self._usages()
 
+    @property
+    def cpu_before(self) -> float:
+        """CPU seconds of the scheduler from the start of its process to `begin`."""
+        assert self._before is not None
+        return self._before[0].cpu_seconds
+
     async def end(self) -> Spent:
         """What was spent since `begin`."""
         assert self._before is not None

@@ -18,8 +18,19 @@ from e2e.bench.measurement import Result, least_ratios, ratios
 from e2e.controlplane.versions import ETCD, KUBERNETES
 
 COLUMNS = (
-    *("scenario", "contender", "nodes", "pods", "start s", "seconds", "pods/s", "p50 ms", "p99 ms", "CPU µs/pod"),
-    *("whole CPU µs/pod", "of it API server", "etcd", "longest pause ms", "RSS MiB", "victims", "counts"),
+    *("scenario", "contender", "nodes", "pods", "start s", "start CPU s", "seconds", "pods/s"),
+    *(
+        "p50 ms",
+        "p99 ms",
+        "CPU µs/pod",
+        "whole CPU µs/pod",
+        "of it API server",
+        "etcd",
+        "longest pause ms",
+        "RSS MiB",
+        "victims",
+        "counts",
+    ),
 )
 
 
@@ -30,7 +41,7 @@ def row(result: Result) -> tuple[str, ...]:
         result.contender,
         str(result.nodes),
         f"{result.bound}/{result.pods}" if result.bound < result.pods else str(result.pods),
-        "–" if result.start is None else f"{result.start:.1f}",
+        *("–" if seconds is None else f"{seconds:.1f}" for seconds in (result.start, result.start_cpu)),
         *_times(result),
         *_costs(result),
         _pause(result),
