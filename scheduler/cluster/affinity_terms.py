@@ -10,20 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import count
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.domains import count_domains
 from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.pod_info import NOT_WORKED_OUT, PodInfo
+from scheduler.cluster.pod_terms import NO_TERMS, AffinityTerm, PodTerms
 from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces, SelectorIndex
 from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
 from scheduler.objects.node_selectors import PARTS_A_SLICE
 from scheduler.objects.pod import PodAffinity, PodAffinityTerm
-from scheduler.objects.selectors import NOTHING, Selector, SelectorError, parse_selector
+from scheduler.objects.selectors import NOTHING, SelectorError, parse_selector
 from scheduler.objects.steps import Steps, run_to_end
 
 
@@ -35,42 +35,14 @@ class TermKind(Enum):
     PREFERRED = "preferred"
 
 
-class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """A term as its owner means it. ``namespaces``: the listed ones, or the owner's own."""
-
-    namespaces: frozenset[str]
-    namespace_selector: Selector
-    selector: Selector
-    topology_key: str
-
-    def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
-        """Whether a pod is one that the term is about. ``namespace_labels``: those of the pod's namespace."""
-        return (
-            namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
-        ) and self.selector.matches(labels)
-
-
-class PodTerms(msgspec.Struct, frozen=True, gc=False):
-    """All terms of one pod in the order written, preferred ones with signed weights (anti-affinity below zero).
-
-    A list with a term that cannot be parsed is empty, and ``faults`` says why.
-    """
-
-    affinity: tuple[AffinityTerm, ...] = ()
-    anti_affinity: tuple[AffinityTerm, ...] = ()
-    preferred: tuple[tuple[AffinityTerm, int], ...] = ()
-    faults: tuple[str, ...] = ()
-
-
-NO_TERMS = PodTerms()
-
-
 def terms_of(info: PodInfo) -> PodTerms:
     """A pod's terms, parsed once (docs/kube-scheduler/plugins.md §3.11). Never raises: see ``PodTerms.faults``."""
     known = info.affinity_terms
-    if known is NOT_WORKED_OUT:
-        known = info.affinity_terms = run_to_end(_parsed(info)) if info.has_affinity else NO_TERMS
-    return known  # type: ignore[no-any-return]
+    if known is not NOT_WORKED_OUT:
+        return known
+    terms = run_to_end(_parsed(info)) if info.has_affinity else NO_TERMS
+    info.affinity_terms = terms
+    return terms
 
 
 def parse_in_steps(info: PodInfo) -> Steps[None]:

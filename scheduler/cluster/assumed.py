@@ -8,7 +8,7 @@ for a moment, but the write carries the old version, is refused as a conflict, a
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.errors import SchedulerError
@@ -85,5 +85,4 @@ class AssumedObjects(Generic[AnyObject]):
         return other
 
     def _stored(self, key: str) -> AnyObject | None:
-        stored: AnyObject | None = self._objects.get(self._kind, key)
-        return stored
+        return cast(AnyObject | None, self._objects.get(self._kind, key))

@@ -36,7 +36,7 @@ from scheduler.engine.group_standing import Standing, holds, is_local, is_one_cl
 from scheduler.engine.outcome import NotPlaced
 from scheduler.framework.post_filter import CLEAR_NOMINATION, PutOff, Remove, WholeGroup, nominate
 from scheduler.messages.now import Now
-from scheduler.objects.kinds import Kind
+from scheduler.objects.budget import PodDisruptionBudget
 from scheduler.preemption.budgets import usable_budgets
 from scheduler.preemption.dry_run import VIOLATES_BUDGET
 from scheduler.preemption.eligibility import NEVER, TOO_MANY
@@ -78,7 +78,7 @@ def _make_room(context: CycleContext, unit: GroupUnit, group: Group, failed: Tri
     units = candidate_units(cache.pods, cache.groups, own, priority, policy, cache.table)
     if not units:
         return _refused(failed, NO_CANDIDATES)
-    budgets = usable_budgets(context.cache.view.all(Kind.POD_DISRUPTION_BUDGET), policy.victims_in_flight)
+    budgets = usable_budgets(context.cache.view.all_of(PodDisruptionBudget), policy.victims_in_flight)
     ordered = in_order((yield from _weighed(units, now)), budgets)
     asking = replace(unit, profile=replace(unit.profile, post_filter_plugins=()))
     emptied = yield from _emptied(context, asking, ordered)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -83,7 +83,7 @@ def _ask_in_turn(
     run: Run,
     assumed: PodInfo,
     point: str,
-    plugins: Iterable[tuple[str, Callable[[Any, PodInfo, View, str], Answer | Refusal]]],
+    plugins: Iterable[tuple[str, Callable[[State | None, PodInfo, View, str], Answer | Refusal]]],
     take: Callable[[str, Answer], None],
 ) -> NotPlaced | None:
     """Ask the plugins, by name and method, until one refuses or raises; ``take`` gets every other answer.

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from heapq import heapify, heappop, heappush
-from typing import Any
 
+from scheduler.framework.sort_keys import SortKey
 from scheduler.queue.pod_heap import Entry, Order, PodHeap, Ranked
 from scheduler.queue.queued_pod import QueuedPod
 
@@ -50,7 +50,7 @@ class _Class:
         return None
 
 
-_Front = tuple[tuple[Any, ...], int, int, Entry, _Class]
+_Front = tuple[SortKey, int, int, Entry, _Class]
 
 
 class EarlyHeap(PodHeap):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,9 @@ from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
+from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
 from scheduler.objects.resource_claims import Allocation, ResourceClaim
 
@@ -79,7 +81,7 @@ class Devices:
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
-    def observe(self, kind: Kind, old: Any, new: Any) -> None:
+    def observe(self, kind: Kind, old: ApiObject | None, new: ApiObject | None) -> None:
         """The store has just put ``new`` in the place of ``old`` (None: there was none, or there is none any more)."""
         seen = self._seen.get(kind)
         if seen is None or (old is None and new is None) or seen + 1 != self._objects.version(kind):
@@ -87,19 +89,19 @@ class Devices:
         self._seen[kind] = seen + 1
         self.version += 1
         if kind is Kind.RESOURCE_SLICE:
-            slices = [one for one in (old, new) if one is not None]
+            slices = [one for one in (old, new) if isinstance(one, ResourceSlice)]
             pools = dict.fromkeys((one.spec.driver, one.spec.pool.name) for one in slices)
             self._reached.touch_pools(pools)
-            self._slices.observe(old, new)
+            self._slices.observe(cast(ResourceSlice | None, old), cast(ResourceSlice | None, new))
             self._reached.touch_pools(pools)
             for one in slices:
                 self._reached.touch_nodes((one.spec.node_name or "",), with_pools=True)
             for pool in pools:
                 self._look_from_afar(pool)
         elif kind is Kind.RESOURCE_CLAIM:
-            self._claim_changed(old, new)
+            self._claim_changed(cast(ResourceClaim | None, old), cast(ResourceClaim | None, new))
         else:
-            self.classes.observe(old, new)
+            self.classes.observe(cast(DeviceClass | None, old), cast(DeviceClass | None, new))
 
     def _look_from_afar(self, key: PoolKey) -> None:
         """Every node sees the counters of every pool, but they matter to others only while something is wrong."""
@@ -156,18 +158,18 @@ class Devices:
             self.version += 1
             self._reached.touch_all(with_pools=kind is Kind.RESOURCE_SLICE)
             if kind is Kind.RESOURCE_SLICE:
-                self._slices.rebuild(self._objects.all(kind).values())
+                self._slices.rebuild(self._objects.all_of(ResourceSlice).values())
                 self._foreign = {}
                 for key in self._slices.pools_with_counters:
                     self._look_from_afar(key)
             elif kind is Kind.DEVICE_CLASS:
                 self.classes.clear()
-                for device_class in self._objects.all(kind).values():
+                for device_class in self._objects.all_of(DeviceClass).values():
                     self.classes.observe(None, device_class)
             else:
                 self.stored = Holdings()
                 self._special = SpecialClaims()
-                for claim in self._objects.all(kind).values():
+                for claim in self._objects.all_of(ResourceClaim).values():
                     self._special.observe(None, claim)
                     if claim.allocation is not None:
                         self.stored.add(claim.key, claim.allocation)
@@ -351,9 +353,9 @@ class Devices:
         """Raise InvariantViolation unless a recount of all claims gives the same."""
         self.catch_up()
         recount = Holdings()
-        for claim in self._objects.all(Kind.RESOURCE_CLAIM).values():
-            if claim.allocation is not None:
-                recount.add(claim.key, claim.allocation)
+        for written in self._objects.all_of(ResourceClaim).values():
+            if written.allocation is not None:
+                recount.add(written.key, written.allocation)
         if recount != self.stored:
             raise InvariantViolation("allocated devices differ from a recount")
         placed = {uid for pods in self._table.pods for uid in pods}

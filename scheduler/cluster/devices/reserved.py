@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
 from scheduler.objects.resource_claims import Allocation
@@ -23,7 +21,7 @@ class SetAside(Struct, frozen=True):
     pod_uid: str
     node: str
     claims: tuple[ClaimInFlight, ...]
-    decision: Any = None
+    decision: object = None
 
 
 class GiveBack(Struct, frozen=True):

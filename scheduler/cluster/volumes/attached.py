@@ -294,7 +294,7 @@ class AttachedVolumes:
     ) -> AttachedOnNode:
         """The account of a node with these pods on it, whatever rows say. ``known``: UID → volumes with a limit of pods
         that need not be looked at."""
-        csi_node: CSINode | None = self._objects.get(Kind.CSI_NODE, node)
+        csi_node = self._objects.find(CSINode, node)
         if csi_node is None:
             return _NO_LIMITS
         limits, migrated = csi_node.limits, csi_node.migrated_plugins
@@ -317,7 +317,7 @@ class AttachedVolumes:
         for attachment in self._index.attachments_by_node.of(node).values():
             attacher, name = attachment.spec.attacher, attachment.spec.source.persistent_volume_name
             if attacher and name:
-                volume: PersistentVolume | None = self._objects.get(Kind.PERSISTENT_VOLUME, name)
+                volume = self._objects.find(PersistentVolume, name)
                 if volume is not None and volume.spec.csi is not None:
                     yield Attachable(attacher, volume.spec.csi.volume_handle)
 

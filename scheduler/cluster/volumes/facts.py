@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from scheduler.cluster.volumes.pools import CapacityPool, VolumePool, node_affin
 from scheduler.cluster.volumes.reserved import Reservation
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
 from scheduler.objects.node_selectors import NodeSelector
 from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 
@@ -137,18 +138,19 @@ class Volumes:
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
-    def observe(self, kind: Kind, old: Any, new: Any) -> None:
+    def observe(self, kind: Kind, old: ApiObject | None, new: ApiObject | None) -> None:
         """The store has just put ``new`` in the place of ``old`` (None: there was none, or there is none any more)."""
         seen = self._seen.get(kind)
-        if seen is None or (old is None and new is None) or seen + 1 != self._objects.version(kind):
+        changed = new if new is not None else old
+        if seen is None or changed is None or seen + 1 != self._objects.version(kind):
             return
         self._seen[kind] = seen + 1
-        changed = new if new is not None else old
         match kind:
             case Kind.PERSISTENT_VOLUME:
                 self._assumed_volumes.settle(changed.key)
                 self._index.change(kind, old, new)
-                if old is None or new is None or attachable(old) != attachable(new):
+                volumes = cast(PersistentVolume | None, old), cast(PersistentVolume | None, new)
+                if volumes[0] is None or volumes[1] is None or attachable(volumes[0]) != attachable(volumes[1]):
                     self._attached.mark_volume(changed.key)
             case Kind.PERSISTENT_VOLUME_CLAIM:
                 self._assumed_claims.settle(changed.key)
