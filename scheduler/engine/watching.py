@@ -37,7 +37,10 @@ class Watching(Struct, frozen=True):
         self._documents.put(stimulus.kind, obj, stimulus.document)
         if isinstance(obj, Pod):
             ended = self._ended(obj)
-            obj = self._room.shown(obj)
+            if obj.metadata.deletion_timestamp is not None:
+                ended += self._room.pod_left(obj.metadata.uid, Left.TERMINATING)
+            else:
+                obj = self._room.as_leaving(obj)
             if ended:
                 return [*ended, ObjectLearned(stimulus.kind, obj)]
         elif stimulus.kind is Kind.POD_DISRUPTION_BUDGET:

@@ -30,6 +30,7 @@ class GrantedDeletions:
 
     def grant(self, victim: PodInfo, now: Now) -> None:
         """Record a granted deletion, which the budgets do not count yet."""
+        self.forget_old(now)
         self._uncounted[victim.uid] = now.monotonic, victim
 
     def leaves(self, uid: str, condition: Condition | None, now: Now) -> None:
