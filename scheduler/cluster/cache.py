@@ -204,7 +204,7 @@ class ClusterCache:
         """Equal states promise that nothing has changed in between that the built-in plugins read: no node, no other
         object, no pod on a node, no nomination, nothing set aside. Grows with what is observed or decided alone, and
         never by a question, so that it is the same in a recording's replay."""
-        return self.journal.position, self.objects.changes, self._effects, self.nominator.position
+        return self.journal.version, self.objects.changes, self._effects, self.nominator.version
 
     def likeness_key(self, pod: PodInfo) -> Hashable | None:
         """Equal for pods that built-in plugins refuse alike; see ``volumes/alike.py``."""

@@ -131,13 +131,13 @@ class Nominator:
         return self._node_of.keys()
 
     @property
-    def position(self) -> int:
-        """How many changes there have been: what a reader that is up to date remembers."""
+    def version(self) -> int:
+        """Grows by one with each change: what a reader that is up to date remembers."""
         return self._first_change + len(self._changed_nodes)
 
-    def nodes_changed_since(self, position: int) -> set[str] | None:
-        """Nodes whose nominations changed since ``position``; None where that is no longer known."""
-        start = position - self._first_change
+    def nodes_changed_since(self, version: int) -> set[str] | None:
+        """Nodes whose nominations changed since ``version``; None where that is no longer known."""
+        start = version - self._first_change
         return set(self._changed_nodes[start:]) if start >= 0 else None
 
     def is_foreign(self, uid: str) -> bool:

@@ -110,8 +110,9 @@ class View:
         return self.objects.all_of(type_)
 
     @property
-    def epoch(self) -> tuple[int, ...]:
-        """Equal epochs of one cache promise equal versions of everything: only pods came to rows or left them."""
+    def versions(self) -> tuple[int, ...]:
+        """The versions of all that answers may depend on, comparable within one cache. While they are equal, pods may
+        have come to rows or left them, and nothing else has changed."""
         return (
             self.table.node_version,
             self.table.size,

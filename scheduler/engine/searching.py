@@ -25,7 +25,7 @@ def parsed(context: CycleContext, profile: Profile, pod: PodInfo) -> Generator[C
 
 def looked(run: Run, point: str) -> Generator[Calls, Answers, None]:
     """Ask the plugins about a large pod, with pauses, before the extension point calls each of them."""
-    run.of_class.looks = yield from pausing(looks_of(run.profile.looking_plugins, point, run.of_class))
+    run.of_class.pod_answers = yield from pausing(looks_of(run.profile.looking_plugins, point, run.of_class))
     yield PAUSE
 
 

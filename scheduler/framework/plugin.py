@@ -180,7 +180,7 @@ class Plugin:
     def stamp(self, fragment: Hashable, view: View) -> Hashable:
         """Equal stamps promise equal answers on unchanged rows: versions of the counters and kinds that are read.
 
-        A function of the fragment and of versions alone: it is not asked again while the view's ``epoch`` is the same.
+        A function of the fragment and of versions alone: it is asked again only when the view's ``versions`` differ.
         Covers ``pre_filter`` and ``pre_score`` too: one that looks at all nodes has ``view.table.node_version`` in it.
         """
         return ()

@@ -54,7 +54,7 @@ class RowAnswers:
         "_candidates",
         "_codes",
         "_likeness",
-        "_nominated_until",
+        "_nominations_version",
         "_numbers",
         "_own_rows",
         "_parts",
@@ -86,7 +86,7 @@ class RowAnswers:
         """Rows of which other pods' answers say nothing to the pod in hand."""
         self._beside: dict[int, tuple[PodInfo, ...]] = {}
         """Row → the pods nominated to it that the answer is for, where there are any."""
-        self._nominated_until: int | None = None
+        self._nominations_version: int | None = None
         """Position in the log of nominations up to which ``_beside`` has been compared. The log is that of one engine,
         as what is kept is; it is not held here, since a fork's would then live on with it."""
         self._candidates: dict[int, Candidate] = {}
@@ -115,9 +115,9 @@ class RowAnswers:
         log, nominated, beside = trial.context.nominations, trial.context.nominated_pods, self._beside
         moved = None
         if log is not None:
-            if self._nominated_until is not None:
-                moved = log.nodes_changed_since(self._nominated_until)
-            self._nominated_until = log.position
+            if self._nominations_version is not None:
+                moved = log.nodes_changed_since(self._nominations_version)
+            self._nominations_version = log.version
         if moved is None:
             changed: Iterable[int] = range(table.size)
         else:

@@ -277,7 +277,7 @@ class Devices:
 
     def signatures(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """By row asked, a number: equal for nodes whose devices look alike and are taken alike, whatever the nodes are
-        called. Numbers of one ``looks_epoch`` compare."""
+        called. Numbers of one ``looks_version`` compare."""
         versions, holdings = self.row_versions(), (self.stored, self.in_flight)
         return self._looks.of_rows(rows, versions, self.common_version, PoolLooks(self._pools_and_name, holdings))
 
@@ -298,10 +298,10 @@ class Devices:
         """Equal for signatures of nodes that would look alike if no claim held a device."""
         return self._looks.bare(signature)
 
-    def looks_epoch(self) -> int:
+    def looks_version(self) -> int:
         """Ask before ``signatures``: numbers may be forgotten here, and only here."""
         self._looks.forget_if_crowded()
-        return self._looks.epoch
+        return self._looks.version
 
     @property
     def common_version(self) -> int:

@@ -35,10 +35,10 @@ class PoolLooks:
 
 
 class Looks:
-    """By row, the number of its look. ``epoch`` grows when numbers are given again, which voids answers by number."""
+    """By row, the number of its look. ``version`` grows when numbers are given again, which voids answers by number."""
 
     def __init__(self) -> None:
-        self.epoch = 0
+        self.version = 0
         self._contents: dict[bytes, int] = {}
         self._pool_numbers: dict[PoolLook, int] = {}
         self._bare_pools: dict[Hashable, int] = {}
@@ -54,7 +54,7 @@ class Looks:
 
     def fork(self) -> Looks:
         other = Looks()
-        other.epoch = self.epoch
+        other.version = self.version
         other._contents = dict(self._contents)
         other._pool_numbers = dict(self._pool_numbers)
         other._bare_pools = dict(self._bare_pools)
@@ -78,7 +78,7 @@ class Looks:
             self._bare.clear()
             self._contents.clear()
             self._versions[:] = UNKNOWN
-            self.epoch += 1
+            self.version += 1
 
     def of_rows(
         self,
