@@ -7,7 +7,7 @@ The bits and labels are kube-scheduler's (docs/kube-scheduler/queue.md §6.4, §
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from enum import Enum, IntFlag
+from enum import Enum, EnumMeta, IntFlag
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from scheduler.cluster.devices.extended_resources import ClassesByResource
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 
 
@@ -36,8 +37,19 @@ class Action(IntFlag):
     ALL = 8191
 
 
-class Resource(Enum):
-    """The resource of an event; the value is the text used in labels."""
+class _WithKinds(EnumMeta):
+    """For type checkers, which do not see the members that are made of kinds."""
+
+    def __getattr__(cls, name: str) -> Resource:
+        raise AttributeError(f"{cls.__name__} has no {name}: no kind of this name has events")
+
+
+class Resource(Enum, metaclass=_WithKinds):
+    """The resource of an event; the value is the text used in labels.
+
+    Each kind with events (``objects/kinds.py``) is a member of its name: ``Resource.CSI_NODE`` is that of
+    ``Kind.CSI_NODE``. Pods and nodes have resources of their own.
+    """
 
     # By identity, which is constant for members: each event of each pod is looked up by it, and Enum's hash is slow.
     __hash__ = object.__hash__
@@ -46,19 +58,8 @@ class Resource(Enum):
     ASSIGNED_POD = "AssignedPod"
     UNSCHEDULED_POD = "UnschedulablePod"
     NODE = "Node"
-    PERSISTENT_VOLUME = "PersistentVolume"
-    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
-    CSI_NODE = "storage.k8s.io/CSINode"
-    CSI_DRIVER = "storage.k8s.io/CSIDriver"
-    VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
-    CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
-    STORAGE_CLASS = "storage.k8s.io/StorageClass"
-    RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
-    RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
-    DEVICE_CLASS = "resource.k8s.io/DeviceClass"
-    POD_GROUP = "scheduling.k8s.io/PodGroup"
-    COSCHEDULING_POD_GROUP = "scheduling.x-k8s.io/PodGroup"
     ANY = "*"
+    vars().update({kind.name: kind.entry.event_resource for kind in Kind if kind.entry.has_events})
 
 
 _ACTION_LABELS = {
