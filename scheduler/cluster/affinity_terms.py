@@ -46,7 +46,7 @@ def terms_of(info: PodInfo) -> PodTerms:
 
 
 def parse_in_steps(info: PodInfo) -> Steps[None]:
-    """Parse what the pod says of nodes and of other pods, and add up what it asks for, with pauses; remember it."""
+    """Parse the pod's node and pod affinity terms and add up its requests, with pauses; the pod keeps the results."""
     yield from info.parse_in_steps()
     yield from info.add_up_in_steps()
     if info.affinity_terms is NOT_WORKED_OUT and info.has_affinity:
@@ -169,7 +169,7 @@ class AffinityTerms:
     def matching(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> list[PlacedTerm]:
-        """The terms of placed pods that a pod with these labels is meant by, in order of their ids."""
+        """The terms of placed pods that match a pod with these labels, in order of their ids."""
         terms = self._terms
         if not terms:
             return []
@@ -205,7 +205,7 @@ class AffinityTerms:
             self._drop_if_unused(key, term)
 
     def hold(self, info: PodInfo) -> None:
-        """A pod is nominated to a node: its required anti-affinity is known from now on, without being counted.
+        """Know the required anti-affinity terms of a nominated pod, without counting them.
 
         A pod's class is made of the terms that match it. What a nominated pod brings along must tell classes apart
         before that pod is placed.
@@ -215,7 +215,7 @@ class AffinityTerms:
             self._tick()
 
     def release(self, info: PodInfo) -> None:
-        """The nomination is over. Raises InvariantViolation if the pod was not held."""
+        """End ``hold`` for a pod that is nominated no more. Raises InvariantViolation if it was not held."""
         for term in terms_of(info).anti_affinity:
             key = TermKind.REQUIRED_ANTI_AFFINITY, term
             if key not in self._ids or not self._terms[self._ids[key]].holders:
@@ -225,7 +225,7 @@ class AffinityTerms:
             self._drop_if_unused(key, placed)
 
     def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
-        """Another version of a pod on its row. Nothing changes unless its terms did, which the API forbids."""
+        """Replace a pod of a row by another version. Nothing changes unless its terms did, which the API forbids."""
         if known.namespace == info.namespace and known.pod.spec.affinity == info.pod.spec.affinity:
             return
         self.remove(known, row)
@@ -274,7 +274,7 @@ class AffinityTerms:
         return self.version
 
     def _writable(self, key: _Key) -> PlacedTerm:
-        """The term, shared with no fork; made if it is new."""
+        """The term for changing it: created if it is new, copied if a fork shares it."""
         term_id = self._ids.get(key)
         if term_id is None:
             kind, term = key

@@ -1,4 +1,4 @@
-"""Driving a cycle, of a pod or of a group, that has no extender to wait for."""
+"""Run a cycle, of a pod or of a group, that has no extender to wait for."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ PAUSE: Calls = ()
 
 
 def pausing(steps: Steps[Result]) -> Generator[Calls, Answers, Result]:
-    """Work that pauses, as a part of a cycle."""
+    """Work in steps, as a part of a cycle that pauses where the steps do."""
     return signalling(steps, PAUSE)
 
 
 def run_in_steps(cycle: Generator[Calls, Answers, Result]) -> Steps[Result]:
-    """Yields at each pause of the cycle."""
+    """A cycle without extenders, as work in steps."""
     ended = Ended(cycle)
     for calls in ended:
         assert not calls, "a cycle without extenders asked one"

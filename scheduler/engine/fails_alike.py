@@ -1,4 +1,4 @@
-"""Whether an attempt that found no node says the same of every pod like it, while the cluster stays as it is."""
+"""Whether the failure of an attempt holds for every pod of its class while the cluster does not change."""
 
 from __future__ import annotations
 

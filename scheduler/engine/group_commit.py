@@ -34,7 +34,7 @@ WAITED_FOR_GANG = f"waiting for minCount pods from a gang to be scheduled, {WAIT
 
 
 class Held(Struct, frozen=True):
-    """What is to be taken back of a pod."""
+    """A member that is assumed for its group, with what undoes that."""
 
     pod: PodInfo
     profile: Profile

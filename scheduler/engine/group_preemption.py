@@ -218,7 +218,7 @@ def _refused(failed: Trial, reason: str) -> Trial:
 
 
 def _put_off(failed: Trial) -> Trial:
-    """As many removals are under way as may be: the group is tried again when one has ended."""
+    """The answer when the limit of removals is reached: the group is tried again when one has ended."""
     failed = _refused(failed, TOO_MANY)
     failed.room = PutOff()
     return failed

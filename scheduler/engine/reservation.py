@@ -1,4 +1,4 @@
-"""From a chosen node to a pod that counts there: assume, Reserve, Permit, and how all of it is taken back."""
+"""Assume, Reserve and Permit of a pod on its chosen node, and how they are undone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Answer = TypeVar("Answer")
 
 
 def assume_and_reserve(run: Run, node: str) -> CycleOutcome:
-    """The pod counts on its node and its plugins have set aside what it needs; or nothing of it has happened.
+    """Assume the pod, then run Reserve and Permit; after a refusal all of it is undone.
 
     Plugins that the pod does not concern are not asked. Raises InvariantViolation if the pod is placed already.
     """

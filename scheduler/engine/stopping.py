@@ -1,4 +1,4 @@
-"""What becomes of what is under way when the scheduler stops."""
+"""Shutdown: ends the cycles and waits that are under way."""
 
 from __future__ import annotations
 

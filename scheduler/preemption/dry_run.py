@@ -1,4 +1,4 @@
-"""The dry run of one node: which pods must leave, at the least, for the pod to fit?
+"""The dry run of one node: the least set of pods that must be removed for the pod to fit.
 
 Source: docs/kube-scheduler/preemption.md §5.2.
 

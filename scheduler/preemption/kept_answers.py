@@ -1,4 +1,4 @@
-"""What dry runs said of each row, kept for the next pod that asks the same.
+"""Results of dry runs by row, cached for later pods of the same class.
 
 A thousand preemptors of one Deployment ask the same thousand nodes, and from one to the next hardly more than one node
 has changed. So an answer holds for pods of the same class and priority as long as its row has the same Node, the same
@@ -46,7 +46,7 @@ Rows = npt.NDArray[np.int64]
 
 
 class RowAnswers:
-    """Those of one class, as numbers, so that one attempt looks at all rows at once. ``shared``: what all rows' answers
+    """The cached results of one class, as numbers, so that an attempt reads all rows at once. ``shared``: what they all
     depend on, besides the class."""
 
     __slots__ = (
@@ -145,7 +145,7 @@ class RowAnswers:
         return self._numbers.setdefault(refusal, len(self._numbers) + CANDIDATE + 1)
 
     def known(self, rows: Rows, versions: Rows, counted: Mask | None) -> Codes:
-        """What is known of each of these rows. ``versions``: of each row of the columns, which are up to date.
+        """The cached result of each of these rows, as a code. ``versions``: of each row of the columns, up to date.
         ``counted``: of these rows, those with a potential victim that a plugin counts; None = none."""
         is_same = self._versions[rows] == versions[rows]
         if self._likeness.stamps is not None:
@@ -185,7 +185,7 @@ class RowAnswers:
                 self._codes[row] = self._number_of(answer)
 
     def candidates(self, rows: Rows) -> list[Candidate]:
-        """Of rows that are known to be candidates."""
+        """The candidates of rows that are known to have one."""
         return [self._candidates[row] for row in rows.tolist()]
 
     def refusals(self) -> list[Refusal]:
@@ -199,7 +199,7 @@ class RowAnswers:
 
 
 class KeptAnswers:
-    """Those of the classes that were asked for last."""
+    """The cached results of the classes asked for last."""
 
     def __init__(self) -> None:
         self._classes: OrderedDict[Hashable, RowAnswers] = OrderedDict()

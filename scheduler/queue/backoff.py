@@ -104,11 +104,11 @@ class BackoffQueues:
         return self._rejected.take_early(state)
 
     def found_no_node(self, record: QueuedPod, state: Hashable) -> None:
-        """An attempt of a pod found no node in this state of the cluster, nor would one of a pod like it."""
+        """Note that an attempt found no node in this state of the cluster: pods of its class are not taken early."""
         self._rejected.failed(record, state)
 
     def forget_failures(self) -> None:
-        """Other plugins are asked from now on."""
+        """Forget which classes found no node, since the plugins have been replaced."""
         self._rejected.forget_failures()
 
     def take_complete(self, time: int) -> Iterator[QueuedPod]:

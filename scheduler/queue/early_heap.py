@@ -132,7 +132,7 @@ class EarlyHeap(PodHeap):
             of.failed_at = state
 
     def forget_failures(self) -> None:
-        """What attempts answer may change although the cluster has not."""
+        """Forget which classes found no node: attempts may answer differently in the same state of the cluster."""
         for of in self._classes.values():
             of.failed_at = None
         self._state = None

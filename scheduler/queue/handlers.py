@@ -1,4 +1,4 @@
-"""What each change of the cluster means to the cache and the queue, and what becomes of a pod whose attempt failed.
+"""Event handlers: each change of the cluster updates the cache and then the queue; failed pods are requeued.
 
 The cache is updated before the queue, for every kind; only a node's deletion is announced first, while the node is
 still known (docs/kube-scheduler/cycle.md §2, §9; queue.md §6.6).
@@ -183,7 +183,7 @@ class EventHandlers:
         return NOTHING
 
     def _enter_queue(self, info: PodInfo, now: Now) -> None:
-        """A pod of ours waits from now on. The siblings of one that completes its group's quorum are woken.
+        """Queue a pod of ours. The siblings of one that completes its group's quorum are woken.
 
         kube-scheduler 1.36 announces each pod to all others, which costs a gang the square of its size.
         """
@@ -262,7 +262,7 @@ class EventHandlers:
         return NOTHING
 
     def _assumed_pod_deleted(self, uid: str, now: Now) -> Aftermath:
-        """A pod that we hold assumed is being deleted: its room is free for others at once."""
+        """Free the room of an assumed pod that terminates."""
         held = self._cache.placed(uid)
         if self._bindings.waits_in_permit(uid):
             aftermath = Aftermath(reject_waiting=uid)
@@ -293,20 +293,20 @@ class EventHandlers:
         self._nominator.delete(info.uid)
 
     def release(self, uid: str) -> None:
-        """The pod is no longer assumed; the queue gets no event."""
+        """Forget an assumed pod without an event for the queue."""
         self._cache.forget(uid)
 
     def apply(self, effects: Iterable[Effect]) -> None:
-        """What Reserve and Unreserve ask for."""
+        """Apply the effects of Reserve and Unreserve to the cache."""
         for effect in effects:
             self._cache.apply(effect)
 
     def allocation_sent(self, ticket: int, claim_uid: str) -> None:
-        """The allocation of a claim in flight is on its way to the API server."""
+        """Note that the allocation of a claim in flight has been sent to the API server."""
         self._cache.devices.write_sent(ticket, claim_uid)
 
     def write_answered(self, ticket: int) -> None:
-        """Of a write of any kind: what it wrote has been observed by now."""
+        """Note that a write of any kind has been answered; what it wrote has been observed."""
         self._queue.finish_waking()
         self._cache.devices.write_finished(ticket)
 

@@ -1,4 +1,4 @@
-"""What the cluster cache knows of devices: slices, allocated devices, and what is set aside for pods on their way."""
+"""The devices of the cluster: published slices, allocations, and what is set aside for pods that are being bound."""
 
 from __future__ import annotations
 
@@ -65,24 +65,24 @@ class Devices:
     # --- pods and nodes -----------------------------------------------------------------------------------------------
 
     def add(self, info: PodInfo, row: int) -> None:
-        """A pod came to a row: nothing to count, claims say who holds what."""
+        """Count a pod on a row: nothing to do, since claims say which pod holds what."""
 
     def remove(self, info: PodInfo, row: int) -> None:
-        """What is set aside lasts as long as the pod is on its node."""
+        """Release what is set aside for a pod that leaves its node."""
         self.give_back(info.uid)
 
     def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
-        """Another version of a pod on its row."""
+        """Replace a pod of a row by another version: nothing to do."""
 
     def node_changed(self, row: int) -> None:
-        """The Node of the row is another one, or gone."""
+        """Note that the Node of a row was replaced or removed."""
         self._reached.touch_row(row, with_pools=True)
         self.version += 1
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
     def observe(self, kind: Kind, old: ApiObject | None, new: ApiObject | None) -> None:
-        """The store has just put ``new`` in the place of ``old`` (None: there was none, or there is none any more)."""
+        """Apply a change of the store, just after it: ``old`` is None for a new object, ``new`` for a removed one."""
         seen = self._seen.get(kind)
         if seen is None or (old is None and new is None) or seen + 1 != self._objects.version(kind):
             return
@@ -104,7 +104,7 @@ class Devices:
             self.classes.observe(cast(DeviceClass | None, old), cast(DeviceClass | None, new))
 
     def _look_from_afar(self, key: PoolKey) -> None:
-        """Every node sees the counters of every pool, but they matter to others only while something is wrong."""
+        """Note a pool's counters as other nodes see them: they matter there only while the pool has a fault."""
         found = foreign_pool(self._slices, key)
         known = self._foreign.pop(key, None)
         if found is not None:
@@ -149,7 +149,7 @@ class Devices:
         return self._special.of(pod_uid)
 
     def catch_up(self) -> None:
-        """Rebuild what was put into the store without a word (tests, copies)."""
+        """Rebuild from the store where it changed without ``observe`` (tests, copies)."""
         for kind, seen in self._seen.items():
             version = self._objects.version(kind)
             if seen == version:
@@ -219,7 +219,7 @@ class Devices:
         self.version += 1
 
     def _without_holder(self, claim_uid: str, pod_uid: str) -> tuple[str, ...] | None:
-        """The other pods that have the claim in flight; None if this one had it no more."""
+        """The other pods that have the claim in flight; None if this one no longer has it."""
         holders = self._pods_of_claim.pop(claim_uid, None)
         if holders is None:
             return None
@@ -229,11 +229,11 @@ class Devices:
         return rest
 
     def write_sent(self, ticket: int, claim_uid: str) -> None:
-        """The allocation of a claim in flight is on its way to the API server."""
+        """Note that the allocation of a claim in flight has been sent to the API server."""
         self._writes[ticket] = claim_uid
 
     def write_finished(self, ticket: int) -> None:
-        """It was written or not; what was, has been observed by now."""
+        """Note that the write of an allocation has ended; if it succeeded, the claim has been observed."""
         claim_uid = self._writes.pop(ticket, None)
         if claim_uid is not None and claim_uid not in self._writes.values():
             self._drop_orphan(claim_uid)

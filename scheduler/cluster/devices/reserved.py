@@ -16,7 +16,7 @@ class ClaimInFlight(Struct, frozen=True):
 
 
 class SetAside(Struct, frozen=True):
-    """The claims of a pod that is on its way to ``node``. ``decision``: all that is to be written, for the plugin."""
+    """The claims of a pod assumed on ``node``. ``decision``: all that is to be written, opaque to the cache."""
 
     pod_uid: str
     node: str
@@ -25,6 +25,6 @@ class SetAside(Struct, frozen=True):
 
 
 class GiveBack(Struct, frozen=True):
-    """What is set aside for a pod is free again. Nothing happens if it has nothing."""
+    """Releases what is set aside for a pod, if anything is."""
 
     pod_uid: str

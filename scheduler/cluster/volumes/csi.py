@@ -1,4 +1,4 @@
-"""Which volumes of a pod are attached by a CSI driver, and so count against the driver's limit on the node."""
+"""The volumes of a pod that a CSI driver attaches, which count against the driver's limit on the node."""
 
 from __future__ import annotations
 

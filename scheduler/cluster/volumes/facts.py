@@ -1,4 +1,4 @@
-"""Claims, volumes, classes and attachments as scheduling needs them, with what was decided but is not written yet.
+"""Claims, volumes, classes and attachments as scheduling reads them, with the assumptions not written yet.
 
 Storage objects live in the ObjectStore like all others; this keeps what is found by anything but their key, lays
 assumptions over PersistentVolumes and claims, and remembers what each pod on its way to a node has set aside
@@ -97,7 +97,7 @@ class Volumes:
         self.release(info.uid)
 
     def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
-        """Another version of a pod on its row."""
+        """Replace a pod of a row by another version."""
         if known.pod.spec.volumes == info.pod.spec.volumes:
             if info.pod.spec.volumes:
                 self.release(info.uid)
@@ -129,17 +129,17 @@ class Volumes:
 
     @property
     def table(self) -> NodeTable:
-        """The table whose rows are meant here."""
+        """The table that rows refer to."""
         return self._table
 
     def is_of(self, table: NodeTable) -> bool:
-        """Whether rows here mean rows of this table. They do not where the table is a private copy for a what-if."""
+        """Whether rows refer to this table; they do not if it is a private copy for a what-if."""
         return table is self._table
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
     def observe(self, kind: Kind, old: ApiObject | None, new: ApiObject | None) -> None:
-        """The store has just put ``new`` in the place of ``old`` (None: there was none, or there is none any more)."""
+        """Apply a change of the store, just after it: ``old`` is None for a new object, ``new`` for a removed one."""
         seen = self._seen.get(kind)
         changed = new if new is not None else old
         if seen is None or changed is None or seen + 1 != self._objects.version(kind):
@@ -182,13 +182,13 @@ class Volumes:
         return self._index.pool(storage_class)
 
     def capacity(self, storage_class: str) -> CapacityPool:
-        """What drivers say they can still make of a class."""
+        """The capacity that drivers report for volumes of a class."""
         self._catch_up()
         return self._index.capacity(storage_class)
 
     @property
     def attached(self) -> AttachedVolumes:
-        """How many volumes each row has and can have; up to date."""
+        """The attached volumes of each row and their limits, brought up to date."""
         self._catch_up()
         self._attached.refresh()
         return self._attached
@@ -227,15 +227,15 @@ class Volumes:
     # --- assumptions --------------------------------------------------------------------------------------------------
 
     def volume(self, name: str) -> PersistentVolume | None:
-        """The volume with what was decided about it."""
+        """The volume by name, as assumed if an assumption about it holds."""
         return self._assumed_volumes.get(name)
 
     def claim(self, key: str) -> PersistentVolumeClaim | None:
-        """The claim (``namespace/name``) with what was decided about it."""
+        """The claim (``namespace/name``), as assumed if an assumption about it holds."""
         return self._assumed_claims.get(key)
 
     def reservation(self, pod_uid: str) -> Reservation | None:
-        """What the pod has set aside on its way to its node; None if all its claims were bound before."""
+        """The pod's reservation until it is bound; None if all its claims were bound before."""
         return self._reservations.get(pod_uid)
 
     def reserve(self, reservation: Reservation) -> None:
@@ -253,7 +253,7 @@ class Volumes:
             raise
 
     def release(self, pod_uid: str) -> None:
-        """What the pod has set aside is free again. Nothing happens if it has nothing."""
+        """Release the pod's reservation, if it has one."""
         reservation = self._reservations.pop(pod_uid, None)
         if reservation is None:
             return

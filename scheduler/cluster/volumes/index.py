@@ -80,7 +80,7 @@ class StorageIndex:
         return found
 
     def refresh_volume(self, name: str) -> None:
-        """A volume was assumed or is no longer."""
+        """Update a volume in its pool after it was assumed, or the assumption dropped."""
         stored = self._objects.find(PersistentVolume, name)
         current = self._assumed.get(name)
         if stored is not None and current is not None:
