@@ -1,4 +1,4 @@
-"""How a group of pods gets its nodes, all or none: the search, on forks of the cluster.
+"""The scheduling cycle of a group of pods, all or none: the search, on forks of the cluster.
 
 1.  The placements: sets of nodes, one of which is to hold the group. Without a plugin for them there is one: all nodes.
 2.  For each placement a fork: there each member is tried by the ordinary cycle and, once it has a node, counts on it

@@ -1,4 +1,4 @@
-"""Preemption for a group of pods: which pods have to go so that the group fits as a whole.
+"""Preemption for a group of pods: the victims whose removal lets the group fit as a whole.
 
 1.  All units of lower priority are taken away, on a fork; the group must fit then.
 2.  They are given back one by one, the most important first, as long as the group still fits.
@@ -6,14 +6,14 @@
 
 kube-scheduler 1.36 runs the group's whole cycle for each unit that it gives back. Here
 
-- a unit that concerns members only through its own node is given back with a look at those on that node alone, and
-  each that must leave looks for another node once (``group_standing.py``);
-- where all members are alike that is the answer: a node for one more of them is a node for the one that must leave;
-- otherwise the whole cycle is run only after that has found none;
-- units that may concern any member come back many at a time, and fewer where that is too many.
+- a unit that concerns members only through its own node is given back with a check of the members on that node alone;
+  each of them that no longer fits there is tried on the other nodes once (``group_standing.py``);
+- if all members are of one class that is exact: a node for one more of them is a node for the member that must move;
+- otherwise the whole cycle is run only if that has found no node;
+- units that may concern any member are given back many at a time, and fewer if that is too many.
 
-The answer is never worse: a unit goes that is more important than those that stay only where kube-scheduler takes it,
-too. Nodes that the breaker suspends are not touched, and with strict budgets a set that breaks one is refused.
+The answer is never worse: a unit is a victim in place of a less important one only if kube-scheduler chooses it, too.
+Nodes that the breaker suspends are not touched, and with strict budgets a set that breaks one is refused.
 Source: docs/kube-scheduler/podgroups.md §8.
 """
 

@@ -149,7 +149,7 @@ def unreserve(context: CycleContext, reserved: Reserved) -> list[PodRequest]:
 
 
 def take_back(context: CycleContext, reserved: Reserved) -> list[ClaimCommand | PodRequest]:
-    """Of a pod whose binding failed: the writes that undo what was written for it; then ``unreserve``."""
+    """Undo the reservation of a pod whose binding failed: the writes that undo earlier ones, then ``unreserve``."""
     steps: list[ClaimCommand | PodRequest] = []
     for plugin in reversed(reserved.profile.reserve_plugins):
         try:

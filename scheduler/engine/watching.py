@@ -48,7 +48,7 @@ class Watching(Struct, frozen=True):
         return self._apply_observed(stimulus.kind, obj, now)
 
     def _ended(self, pod: Pod) -> list[Step]:
-        """Steps that end what this pod concludes: it may be bound or over, or have replaced one of its name."""
+        """Steps for a pod that is bound or finished, or that has replaced another one of its name."""
         uid = pod.metadata.uid
         steps: list[Step] = []
         known = self._known_pods.get(pod.key)

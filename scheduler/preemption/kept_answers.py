@@ -1,11 +1,11 @@
 """Results of dry runs by row, cached for later pods of the same class.
 
-A thousand preemptors of one Deployment ask the same thousand nodes, and from one to the next hardly more than one node
-has changed. So an answer holds for pods of the same class and priority as long as its row has the same Node, the same
-pods, and the same pods nominated to it. Pods that differ in their claims share what their plugins say is alike
-(``likeness.py``). What a plugin that counts pods (spread, affinity) says of the row now is compared, too; rows with a
-pod that it counts, which may go or is nominated there, are asked again each time. Nothing is kept where more than that
-has a say: where there is a budget, or where a plugin looks at other objects of the cluster.
+A thousand preemptors of one Deployment are tried on the same thousand nodes, and between two of them hardly more than
+one node changes. So a result is valid for pods of the same class and priority while its row has the same Node, the same
+pods, and the same nominated pods. Pods that differ in their claims share the results that their plugins declare equal
+(``likeness.py``). The present answer of a plugin that counts pods (spread, affinity) is compared, too; rows with a
+potential victim or nominated pod that it counts are evaluated each time. Nothing is cached if the result depends on
+more: if there is a budget, or a plugin reads other objects of the cluster.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ CANDIDATE: Final = 1
 
 _MAX_CLASSES = 16
 _MAX_REFUSALS = 1024
-"""Different refusals that are kept for one class; more, and all is forgotten."""
+"""Different refusals cached for one class; beyond that its cache is emptied."""
 
 _MAX_COUNTING = 4
-"""Plugins that count pods: what they all say of a row is one number."""
+"""Plugins that count pods: their answers for a row are combined in one number."""
 
 Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int32]
@@ -76,14 +76,14 @@ class RowAnswers:
         self._stamps = np.zeros(0, np.int64)
         """Row → the stamp of the likeness that the answer is for."""
         self._said = np.zeros(0, np.int64)
-        """Row → what the counting plugins said that the answer is for, as a number."""
+        """Row → the counting plugins' answers for which the result holds, as a number."""
         self._saying = np.zeros(0, np.int64)
-        """Row → what they say now."""
+        """Row → their present answers."""
         self._likeness = NO_CLAIMS
-        """Of the attempt in hand."""
+        """That of the present attempt."""
         self._parts = PartsOfRows()
         self._own_rows: set[int] = set()
-        """Rows of which other pods' answers say nothing to the pod in hand."""
+        """Rows on which other pods' results do not hold for the present pod."""
         self._beside: dict[int, tuple[PodInfo, ...]] = {}
         """Row → the pods nominated to it that the answer is for, where there are any."""
         self._nominations_version: int | None = None
@@ -93,18 +93,18 @@ class RowAnswers:
         self._numbers: dict[Refusal, int] = {}
 
     def hold(self, shared: tuple[object, ...], now: int) -> bool:
-        """Whether they are still good; with a clock that went back, pods without a start may be in another order."""
+        """Whether the results are still valid; if a clock went back, pods without a start may be in another order."""
         before, self._since = self._since, now
         return now >= before and len(shared) == len(self._shared) and all(map(_is, shared, self._shared))
 
     def begin(self, trial: Trial, likeness: Likeness, counting: Sequence[AskedFilter]) -> None:
-        """Forget what was said of rows whose nominations have changed since. Once for each attempt."""
+        """Begin an attempt: drop the results of rows whose nominations have changed since the last one."""
         self._likeness = likeness
         self._own_rows = self._parts.rows_of_its_own(likeness)
         table = trial.view.table
         own_row = table.existing_row(trial.pod.pod.nominated_node_name)
         if own_row is not None:
-            # There it competes with one pod less than others do.
+            # There it is not counted among its own rivals.
             self._own_rows.add(own_row)
         if (more := table.size - len(self._codes)) > 0:
             self._codes = np.append(self._codes, np.zeros(more, np.int32))
@@ -130,7 +130,7 @@ class RowAnswers:
                 codes[row] = UNKNOWN
 
     def _verdicts_of(self, trial: Trial, counting: Sequence[AskedFilter]) -> Rows:
-        """By row, a number for what these plugins say of it, equal for equal refusals."""
+        """By row, a number for the answers of these plugins, equal for equal refusals."""
         view = trial.view
         numbers = np.zeros(view.table.size, np.int64)
         for one in counting:

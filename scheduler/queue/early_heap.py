@@ -1,4 +1,4 @@
-"""Pods in back-off after a rejection, of which those that an attempt may help are taken early.
+"""A heap of pods in back-off after a rejection, from which those that an attempt may place are taken early.
 
 A pod is taken early so that the scheduler is not idle while a pod might fit. An attempt that would end as that of a pod
 like it has just ended helps none: after an event that wakes a thousand pods of one template, and makes room for none,
