@@ -113,17 +113,10 @@ class ForkAssumptions:
 
 
 def forked(context: CycleContext) -> CycleContext:
-    """The context over a fork of its cluster."""
-    cache = context.cache.fork()
-    return replace(
-        context,
-        cache=cache,
-        nominator=cache.nominator,
-        classes=context.classes.fork(context.cache),
-        assumptions=ForkAssumptions(cache, context.assumptions.on_trial),
-        kept=Kept(),
-        asks_for=GroupTicket(),
-    )
+    """The context over a fork of its cluster, for the trial of a group."""
+    fork = context.on_fork()
+    assumptions = ForkAssumptions(fork.cache, context.assumptions.on_trial)
+    return replace(fork, assumptions=assumptions, kept=Kept(), asks_for=GroupTicket())
 
 
 def search(context: CycleContext, unit: GroupUnit, now: Now) -> Search:

@@ -102,6 +102,33 @@ def test_a_function_has_at_most_seven_parameters() -> None:
     assert not more, f"make a value of what belongs together: {sorted(more)}"
 
 
+def _is_plugin(node: ast.AST) -> bool:
+    return isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("Plugin") for base in node.bases)
+
+
+def test_a_built_in_plugin_assigns_to_itself_only_when_it_is_made() -> None:
+    """Plugins hold no state: two engines can share one set of profiles."""
+    plugins = [
+        (path, plugin)
+        for path in sorted((ROOT / "scheduler" / "plugins").rglob("*.py"))
+        for plugin in ast.walk(_tree(path))
+        if _is_plugin(plugin)
+    ]
+    assert len(plugins) > 20
+    assigned = [
+        _place(path, node.lineno)
+        for path, plugin in plugins
+        for method in ast.walk(plugin)
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.name != "__init__"
+        for node in ast.walk(method)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store | ast.Del)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    ]
+    assert not assigned, f"let it travel in a State, or in what the engine keeps: {assigned}"
+
+
 FOREIGN = re.compile(
     r"\b((?i:(no|some|every|any)body|anew|told|whoever|so many|so long|thereof|whom)|_?(MOST|LONGEST)_[A-Z]+)\b"
 )
