@@ -1,5 +1,5 @@
-"""Where a cycle may pause: in what plugins search for at length, on all nodes and on the one that is taken, and between
-the steps of a cycle whose pod is large."""
+"""Pauses of a cycle: in long searches of plugins, on all nodes or on the chosen one, and between the steps of a cycle
+whose pod is large."""
 
 from __future__ import annotations
 

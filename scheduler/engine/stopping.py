@@ -8,7 +8,7 @@ from scheduler.engine.reservation import Reserved, unreserve
 
 
 def stop(parts: EngineParts, context: CycleContext) -> None:
-    """Cycles are abandoned; pods that wait in Permit or PreBind give up their room."""
+    """Abandon the cycles under way, and forget the pods that wait in Permit or PreBind."""
     paused = parts.cycles.abandon()
     if paused is not None:
         parts.queue.done(paused.uid)

@@ -1,9 +1,9 @@
 """A heap of pods in back-off after a rejection, from which those that an attempt may place are taken early.
 
-A pod is taken early so that the scheduler is not idle while a pod might fit. An attempt that would end as that of a pod
-like it has just ended helps none: after an event that wakes a thousand pods of one template, and makes room for none,
-one of them is tried and not a thousand. The others are passed over until the cluster has changed or their back-off is
-over. kube-scheduler 1.36 tries them all, one after the other.
+A pod is taken early so that the scheduler is not idle while a pod might fit. An attempt is useless if one of an equal
+pod has just failed in the same state of the cluster: after an event that wakes a thousand pods of one template without
+making room, one of them is tried. The others are skipped until the cluster changes or their back-off ends.
+kube-scheduler 1.36 tries all of them, one after the other.
 """
 
 from __future__ import annotations

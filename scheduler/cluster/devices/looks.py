@@ -12,7 +12,7 @@ from scheduler.cluster.devices.pools import Pool
 from scheduler.cluster.devices.slices import PoolKey
 
 MAX_LOOKS = 65_536
-"""Different looks of a node's devices that are distinguished before all are forgotten."""
+"""Different looks of a node's devices that are numbered before all numbers are dropped."""
 UNKNOWN = -1
 
 
@@ -21,7 +21,7 @@ PoolLook = tuple[Hashable, Hashable]
 
 
 class PoolLooks:
-    """What is asked for one question about rows. ``pools_of``: by row what its node can reach, and its name."""
+    """What one question about rows reads. ``pools_of``: by row, the pools that its node can reach, and its name."""
 
     __slots__ = ("holdings", "of_common", "of_pool", "pools_of")
 
