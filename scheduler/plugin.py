@@ -8,6 +8,7 @@ of plugins there is `scheduler.testing`.
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.errors import ApiError
+from scheduler.framework.enqueue_context import EnqueueContext
 from scheduler.framework.events import (
     Action,
     ClusterEvent,
@@ -24,7 +25,6 @@ from scheduler.framework.plugin import (
     MAX_NODE_SCORE,
     BackgroundPlugin,
     BindPlugin,
-    EnqueueContext,
     FilterPlugin,
     FragmentReads,
     NodeSubset,

@@ -26,7 +26,7 @@ from rich.table import Table
 
 from e2e import paths
 from e2e.bench import pairs
-from e2e.bench.contenders import BY_DEFAULT, Null
+from e2e.bench.contenders import BY_DEFAULT, Null, of_checkout, unknown
 from e2e.bench.report import circumstances
 from e2e.bench.scenarios import SCENARIOS, Scenario
 from e2e.builders import SCHEDULER, Object
@@ -210,7 +210,6 @@ def run(row: str, contender: str, nodes: int, pods: int) -> Capacity:
 
 def _scheduler(contender: str, kubeconfig: Path, folder: Path) -> Scheduler:
     """``tandem@FOLDER`` is the Tandem of another checkout: before and after a change, in one run."""
-    kind, _, checkout = contender.partition("@")
     made: dict[str, Callable[[], Scheduler]] = {
         "tandem": partial(Tandem, kubeconfig, folder, journal=False),
         "null": partial(Null, kubeconfig, folder, SCHEDULER),
@@ -218,10 +217,7 @@ def _scheduler(contender: str, kubeconfig: Path, folder: Path) -> Scheduler:
             kubeconfig, folder, SCHEDULER, programs=build.programs(), content_type="application/json"
         ),
     }
-    scheduler = made[kind]()
-    if checkout:
-        scheduler.directory = Path(checkout)
-    return scheduler
+    return of_checkout(contender, lambda kind: made[kind]())
 
 
 COLUMNS = (
@@ -295,8 +291,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="FILE.json: every round")
     options = parser.parse_args()
     options.contenders = options.contenders.split(",")
-    if unknown := [name for name in options.contenders if name.partition("@")[0] not in BY_DEFAULT]:
-        parser.error(f"no contender is called {', '.join(unknown)}; there are {', '.join(BY_DEFAULT)}")
+    if strange := unknown(options.contenders, BY_DEFAULT):
+        parser.error(f"no contender is called {', '.join(strange)}; there are {', '.join(BY_DEFAULT)}")
     return options
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from e2e.builders import SCHEDULER
@@ -74,13 +74,18 @@ def contender(name: str, kubeconfig: Path, folder: Path, programs: Path, options
 
     Both run in this environment, with the packages that this checkout asks for.
     """
+    return of_checkout(name, lambda kind: CONTENDERS[kind](kubeconfig, folder, programs, options))
+
+
+def of_checkout(name: str, made: Callable[[str], Scheduler]) -> Scheduler:
+    """The scheduler that is ``made`` of the name before the ``@``, in the checkout behind it."""
     kind, _, checkout = name.partition("@")
-    scheduler = CONTENDERS[kind](kubeconfig, folder, programs, options)
+    scheduler = made(kind)
     if checkout:
         scheduler.directory = Path(checkout)
     return scheduler
 
 
-def unknown(names: Sequence[str]) -> list[str]:
-    """Those of the names that `contender` makes nothing of."""
-    return [name for name in names if name.partition("@")[0] not in CONTENDERS]
+def unknown(names: Sequence[str], known: Collection[str] = CONTENDERS.keys()) -> list[str]:
+    """Those of the names that stand for no known contender."""
+    return [name for name in names if name.partition("@")[0] not in known]

@@ -5,7 +5,7 @@ An engine is made of them in this process, and its pages are those that a runnin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -33,6 +33,7 @@ from scheduler.engine.wanted import Wanted
 from scheduler.engine.workloads import workload_page_in_slices
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.now import Now
+from scheduler.objects.steps import run_to_end
 from scheduler.user_plugins.loading import PluginClasses
 
 Answered = TypeVar("Answered")
@@ -98,7 +99,7 @@ def _why(state: Offline, rest: list[str], asked: dict[str, str], _question: byte
     engine, now = state.engine, state.now
     if len(rest) == 3:
         namespace, kind, name = rest
-        page = _last(workload_page_in_slices(engine, namespace, f"{kind}/{name}"))
+        page = run_to_end(workload_page_in_slices(engine, namespace, f"{kind}/{name}"))
         if not page["pods"]:
             raise WrongQuestion(f"no pod of {kind}/{name} is known there in namespace {namespace}")
         if example := page.get("example"):
@@ -113,11 +114,11 @@ def _why(state: Offline, rest: list[str], asked: dict[str, str], _question: byte
 
 def _capacity(state: Offline, _rest: list[str], asked: dict[str, str], _question: bytes) -> Any:
     labels = [label for label in asked.get("pool", "").split(",") if label]
-    return _last(capacity(state.engine, state.now, labels))
+    return run_to_end(capacity(state.engine, state.now, labels))
 
 
 def _what_helps(state: Offline, _rest: list[str], _asked: dict[str, str], question: bytes) -> Any:
-    return _last(what_helps(state.engine, msgspec.json.decode(question, type=dict[str, str])["pod"], state.now))
+    return run_to_end(what_helps(state.engine, msgspec.json.decode(question, type=dict[str, str])["pod"], state.now))
 
 
 def _what_if(state: Offline, _rest: list[str], _asked: dict[str, str], question: bytes) -> Any:
@@ -127,17 +128,7 @@ def _what_if(state: Offline, _rest: list[str], _asked: dict[str, str], question:
         configuration = load(read.configuration.encode())
         profiles = build_profiles(configuration, all_plugins(configuration, state.classes))
         basis = Basis(profiles, configuration.kube.percentage_of_nodes_to_score)
-    return _last(what_if(state.engine, read, state.now, basis))
-
-
-def _last(steps: Generator[object, None, Answered]) -> Answered:
-    """What the generator returns."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: Answered = end.value
-            return found
+    return run_to_end(what_if(state.engine, read, state.now, basis))
 
 
 _PAGES: Final[dict[str, Callable[[Offline, list[str], dict[str, str], bytes], Any]]] = {

@@ -10,20 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import count
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.domains import count_domains
 from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.pod_info import NOT_WORKED_OUT, PodInfo
+from scheduler.cluster.pod_terms import NO_TERMS, AffinityTerm, PodTerms
 from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces, SelectorIndex
 from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
 from scheduler.objects.node_selectors import PARTS_A_SLICE
 from scheduler.objects.pod import PodAffinity, PodAffinityTerm
-from scheduler.objects.selectors import NOTHING, Selector, SelectorError, parse_selector
+from scheduler.objects.selectors import NOTHING, SelectorError, parse_selector
 from scheduler.objects.steps import Steps, run_to_end
 
 
@@ -35,46 +35,18 @@ class TermKind(Enum):
     PREFERRED = "preferred"
 
 
-class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
-    """A term as its owner means it. ``namespaces``: the listed ones, or the owner's own."""
-
-    namespaces: frozenset[str]
-    namespace_selector: Selector
-    selector: Selector
-    topology_key: str
-
-    def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
-        """Whether a pod is one that the term is about. ``namespace_labels``: those of the pod's namespace."""
-        return (
-            namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
-        ) and self.selector.matches(labels)
-
-
-class PodTerms(msgspec.Struct, frozen=True, gc=False):
-    """All terms of one pod in the order written, preferred ones with signed weights (anti-affinity below zero).
-
-    A list with a term that cannot be parsed is empty, and ``faults`` says why.
-    """
-
-    affinity: tuple[AffinityTerm, ...] = ()
-    anti_affinity: tuple[AffinityTerm, ...] = ()
-    preferred: tuple[tuple[AffinityTerm, int], ...] = ()
-    faults: tuple[str, ...] = ()
-
-
-NO_TERMS = PodTerms()
-
-
 def terms_of(info: PodInfo) -> PodTerms:
     """A pod's terms, parsed once (docs/kube-scheduler/plugins.md §3.11). Never raises: see ``PodTerms.faults``."""
     known = info.affinity_terms
-    if known is NOT_WORKED_OUT:
-        known = info.affinity_terms = run_to_end(_parsed(info)) if info.has_affinity else NO_TERMS
-    return known  # type: ignore[no-any-return]
+    if known is not NOT_WORKED_OUT:
+        return known
+    terms = run_to_end(_parsed(info)) if info.has_affinity else NO_TERMS
+    info.affinity_terms = terms
+    return terms
 
 
 def parse_in_steps(info: PodInfo) -> Steps[None]:
-    """Parse what the pod says of nodes and of other pods, and add up what it asks for, with pauses; remember it."""
+    """Parse the pod's node and pod affinity terms and add up its requests, with pauses; the pod keeps the results."""
     yield from info.parse_in_steps()
     yield from info.add_up_in_steps()
     if info.affinity_terms is NOT_WORKED_OUT and info.has_affinity:
@@ -197,7 +169,7 @@ class AffinityTerms:
     def matching(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
     ) -> list[PlacedTerm]:
-        """The terms of placed pods that a pod with these labels is meant by, in order of their ids."""
+        """The terms of placed pods that match a pod with these labels, in order of their ids."""
         terms = self._terms
         if not terms:
             return []
@@ -233,7 +205,7 @@ class AffinityTerms:
             self._drop_if_unused(key, term)
 
     def hold(self, info: PodInfo) -> None:
-        """A pod is nominated to a node: its required anti-affinity is known from now on, without being counted.
+        """Know the required anti-affinity terms of a nominated pod, without counting them.
 
         A pod's class is made of the terms that match it. What a nominated pod brings along must tell classes apart
         before that pod is placed.
@@ -243,7 +215,7 @@ class AffinityTerms:
             self._tick()
 
     def release(self, info: PodInfo) -> None:
-        """The nomination is over. Raises InvariantViolation if the pod was not held."""
+        """End ``hold`` for a pod that is nominated no more. Raises InvariantViolation if it was not held."""
         for term in terms_of(info).anti_affinity:
             key = TermKind.REQUIRED_ANTI_AFFINITY, term
             if key not in self._ids or not self._terms[self._ids[key]].holders:
@@ -253,7 +225,7 @@ class AffinityTerms:
             self._drop_if_unused(key, placed)
 
     def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
-        """Another version of a pod on its row. Nothing changes unless its terms did, which the API forbids."""
+        """Replace a pod of a row by another version. Nothing changes unless its terms did, which the API forbids."""
         if known.namespace == info.namespace and known.pod.spec.affinity == info.pod.spec.affinity:
             return
         self.remove(known, row)
@@ -302,7 +274,7 @@ class AffinityTerms:
         return self.version
 
     def _writable(self, key: _Key) -> PlacedTerm:
-        """The term, shared with no fork; made if it is new."""
+        """The term for changing it: created if it is new, copied if a fork shares it."""
         term_id = self._ids.get(key)
         if term_id is None:
             kind, term = key

@@ -94,7 +94,7 @@ class Amounts:
 
 
 class _Taken(Amounts):
-    """Of a few rows of another's, which stays as it is while this is used."""
+    """The amounts of a few rows of a larger table, which does not change while this is used."""
 
     def __init__(self, source: Amounts, rows: Sequence[int]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What was decided about objects of one kind, laid over what the API server says of them.
+"""Assumptions about objects of one kind, which take the place of the stored objects while they hold.
 
 Volumes and claims are decided on before the API server knows. An assumption holds for the version that it was made
 from, and no other: whatever the API server sends ends it, even a change by another client. The object then looks free
@@ -8,7 +8,7 @@ for a moment, but the write carries the old version, is refused as a conflict, a
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.errors import SchedulerError
@@ -52,7 +52,10 @@ class AssumedObjects(Generic[AnyObject]):
         return stored
 
     def assume(self, assumed: AnyObject) -> None:
-        """The last assumption counts. Raises OutOfSync if there is no such object, or the assumption does not hold."""
+        """Assume a changed object in place of the stored one; a later assumption replaces an earlier one.
+
+        Raises OutOfSync if there is no such object, or the assumption does not hold.
+        """
         stored = self._stored(assumed.key)
         if stored is None:
             raise OutOfSync(assumed.key, None, assumed.resource_version)
@@ -61,7 +64,7 @@ class AssumedObjects(Generic[AnyObject]):
         self._assumed[assumed.key] = assumed
 
     def restore(self, assumed: AnyObject) -> None:
-        """Drop an assumption; one of another version stays."""
+        """Drop the assumption, unless one made from another version has replaced it."""
         held = self._assumed.get(assumed.key)
         if held is not None and held.resource_version == assumed.resource_version:
             del self._assumed[assumed.key]
@@ -85,5 +88,4 @@ class AssumedObjects(Generic[AnyObject]):
         return other
 
     def _stored(self, key: str) -> AnyObject | None:
-        stored: AnyObject | None = self._objects.get(self._kind, key)
-        return stored
+        return cast(AnyObject | None, self._objects.get(self._kind, key))

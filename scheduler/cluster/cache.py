@@ -1,4 +1,4 @@
-"""The cluster cache: what the API server said, plus what we assume until it says so itself.
+"""The cluster cache: the observed nodes, pods and objects, and the pods assumed until the watch confirms them.
 
 A pod on a node is *added* (the watch showed it there) or *assumed* (we decided so and the bind is under way). Assumed
 pods never expire: they are confirmed by the watch or forgotten by us (docs/kube-scheduler/cycle.md §11). Facts and
@@ -63,8 +63,8 @@ class ClusterCache:
     def __init__(
         self, selector_limit: int = 1024, lookup: PodLookup | None = None, group_apis: Sequence[GroupApi] = ()
     ) -> None:
-        """``selector_limit``: of how many selectors the matching pods are counted at most. ``lookup``: what the watch
-        last said of a pod, for the nominator. ``group_apis``: those that name groups of pods."""
+        """``selector_limit``: the number of selectors whose matching pods are counted. ``lookup``: the pod as last
+        observed, for the nominator. ``group_apis``: those that name groups of pods."""
         self.table = NodeTable()
         self.objects = ObjectStore()
         self.images = ImageIndex()
@@ -91,8 +91,8 @@ class ClusterCache:
         self.view = View(self.table, self)
 
     def fork(self) -> ClusterCache:
-        """The whole cluster as it is now, to be changed, asked and forked without any effect here; nor does it see what
-        happens here from now on. The contract and the cost: docs/forks.md."""
+        """A copy of the whole cluster, made quickly; later changes of either side do not show in the other. The
+        contract and the cost: docs/forks.md."""
         other = ClusterCache.__new__(ClusterCache)
         other.table = self.table.fork()
         other.objects = self.objects.fork()
@@ -113,7 +113,7 @@ class ClusterCache:
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def observe_node(self, node: Node) -> None:
-        """A node was added or changed."""
+        """Add a node, or replace its object."""
         row = self.table.row(node.metadata.name)
         old = self.table.nodes[row] if row is not None else None
         if old is not None and old.metadata.uid != node.metadata.uid:
@@ -128,7 +128,7 @@ class ClusterCache:
         self.journal.append(row, NODE_CHANGED | USAGE_CHANGED if old is None else NODE_CHANGED)
 
     def remove_node(self, name: str) -> bool:
-        """A node is gone; pods left on it stay counted until they go themselves. False if it was not known."""
+        """Remove a node; pods left on it stay counted until they are removed. False if it was not known."""
         row = self.table.existing_row(name)
         if row is None:
             return False
@@ -141,7 +141,7 @@ class ClusterCache:
     # --- other objects ------------------------------------------------------------------------------------------------
 
     def observe_object(self, kind: Kind, obj: ApiObject) -> ApiObject | None:
-        """An object that is neither node nor pod was added or changed; returns the one that it replaces."""
+        """Store an object that is neither node nor pod; returns the one that it replaces."""
         old: ApiObject | None = self.objects.put(kind, obj.key, obj)
         self.volumes.observe(kind, old, obj)
         self.devices.observe(kind, old, obj)
@@ -149,7 +149,7 @@ class ClusterCache:
         return old
 
     def remove_object(self, kind: Kind, key: str) -> ApiObject | None:
-        """It is gone; returns what was known of it."""
+        """Remove an object that is neither node nor pod; returns the last known version."""
         old: ApiObject | None = self.objects.drop(kind, key)
         self.volumes.observe(kind, old, None)
         self.devices.observe(kind, old, None)
@@ -159,7 +159,7 @@ class ClusterCache:
     # --- pods ---------------------------------------------------------------------------------------------------------
 
     def observe_pod(self, info: PodInfo) -> Confirmation:
-        """The watch shows an assigned pod: added, changed, or the confirmation of our own bind."""
+        """Apply a watch event about an assigned pod: added, changed, or the confirmation of our own bind."""
         known = self._placed.get(info.uid)
         if known is None:
             self._put(info)
@@ -174,7 +174,7 @@ class ClusterCache:
         return Confirmation.CONFIRMED if was_assumed else Confirmation.CHANGED
 
     def remove_pod(self, uid: str) -> PodInfo | None:
-        """A pod is gone, assumed or not. Returns what was known of it."""
+        """Remove a pod, assumed or not; returns the last known version."""
         known = self._placed.get(uid)
         if known is not None:
             self._assumed.pop(uid, None)
@@ -204,14 +204,14 @@ class ClusterCache:
         """Equal states promise that nothing has changed in between that the built-in plugins read: no node, no other
         object, no pod on a node, no nomination, nothing set aside. Grows with what is observed or decided alone, and
         never by a question, so that it is the same in a recording's replay."""
-        return self.journal.position, self.objects.changes, self._effects, self.nominator.position
+        return self.journal.version, self.objects.changes, self._effects, self.nominator.version
 
     def likeness_key(self, pod: PodInfo) -> Hashable | None:
         """Equal for pods that built-in plugins refuse alike; see ``volumes/alike.py``."""
         return likeness_key(pod, self.volumes)
 
     def apply(self, effect: Effect) -> None:
-        """Do what a plugin's Reserve or Unreserve asks for. Raises OutOfSync, and then has changed nothing."""
+        """Apply an effect of a plugin's Reserve or Unreserve. Raises OutOfSync, and then has changed nothing."""
         self._effects += 1
         match effect:
             case Reservation():
@@ -244,7 +244,7 @@ class ClusterCache:
     # --- reconciling and invariants -----------------------------------------------------------------------------------
 
     def node_names(self) -> list[str]:
-        """Of all nodes that are there."""
+        """The names of all nodes."""
         return [name for name in self.table.names if name and self.table.existing_row(name) is not None]
 
     def reconcile(
@@ -345,7 +345,7 @@ class ClusterCache:
         self.journal.append(row, USAGE_CHANGED)
 
     def _replace(self, known: PodInfo, info: PodInfo) -> None:
-        """The same pod on the same node, another version. Most updates are of the status and change nothing counted."""
+        """Replace a placed pod by another version. Most updates are of the status and change nothing counted."""
         if _weighs_the_same(known, info):
             row = self.table.row(info.node_name)
             if row is None:

@@ -1,4 +1,4 @@
-"""Who is nominated where: pods that wait for room on a node, most often because their victims are on the way out.
+"""The nominator: pods nominated to a node, most often while their victims terminate.
 
 A nominated pod counts as if it ran there for every pod of equal or lower priority. The nominator leads;
 ``status.nominatedNodeName`` in the API is its persistent but delayed copy (docs/kube-scheduler/queue.md §13,
@@ -27,7 +27,7 @@ class TermHolder(Protocol):
 
 
 PodLookup = Callable[[str], PodInfo | None]
-"""``namespace/name`` → what the watch last said of the pod; None if it is gone."""
+"""``namespace/name`` → the pod as last observed; None if it is gone."""
 
 
 class Nominator:
@@ -52,20 +52,20 @@ class Nominator:
     # --- our own pods -------------------------------------------------------------------------------------------------
 
     def nominate(self, info: PodInfo, node: str) -> None:
-        """The attempt nominated this node; "" clears."""
+        """Nominate the pod to the node that its attempt chose; "" clears the nomination."""
         self.delete(info.uid)
         if node and self._is_pending(info):
             self._put(info, node)
 
     def keep(self, info: PodInfo) -> None:
-        """The attempt said nothing of a nomination: the one here stays, else the one in the pod's status counts.
+        """Keep the pod's nomination after an attempt that decided nothing about it; without one, the status counts.
 
         kube-scheduler 1.36 takes the status alone, and so drops a nomination whose write has not come back yet.
         """
         self.nominate(info, self._node_of.get(info.uid) or info.pod.status.nominated_node_name)
 
     def add(self, info: PodInfo) -> None:
-        """The pod came into the queue: its status counts."""
+        """Nominate a pod that is new in the queue as its status says."""
         self.nominate(info, info.pod.status.nominated_node_name)
 
     def update(self, old: PodInfo | None, new: PodInfo) -> None:
@@ -79,7 +79,7 @@ class Nominator:
         self.nominate(new, node)
 
     def delete(self, uid: str) -> None:
-        """The pod was deleted, assumed, or bound by another scheduler."""
+        """Drop the nomination of a pod that was deleted, assumed, or bound by another scheduler."""
         node = self._node_of.pop(uid, None)
         if node is None:
             return
@@ -105,7 +105,7 @@ class Nominator:
         self._foreign.add(info.uid)
 
     def forget_foreign(self, uid: str) -> None:
-        """It is gone or bound. Pods of our own are not touched."""
+        """Drop the nomination of a pod of another scheduler that is gone or bound; our own pods keep theirs."""
         if uid in self._foreign:
             self.delete(uid)
 
@@ -116,7 +116,7 @@ class Nominator:
         return self._node_of.get(uid, "")
 
     def pods_for_node(self, node: str) -> tuple[PodInfo, ...]:
-        """In the order of their nominations, pods of other schedulers included."""
+        """The pods nominated to a node, in the order of their nominations, those of other schedulers included."""
         pods = self._by_node.get(node)
         return tuple(pods.values()) if pods else ()
 
@@ -131,20 +131,20 @@ class Nominator:
         return self._node_of.keys()
 
     @property
-    def position(self) -> int:
-        """How many changes there have been: what a reader that is up to date remembers."""
+    def version(self) -> int:
+        """Grows by one with each change: what a reader that is up to date remembers."""
         return self._first_change + len(self._changed_nodes)
 
-    def nodes_changed_since(self, position: int) -> set[str] | None:
-        """Nodes whose nominations changed since ``position``; None where that is no longer known."""
-        start = position - self._first_change
+    def nodes_changed_since(self, version: int) -> set[str] | None:
+        """Nodes whose nominations changed since ``version``; None where that is no longer known."""
+        start = version - self._first_change
         return set(self._changed_nodes[start:]) if start >= 0 else None
 
     def is_foreign(self, uid: str) -> bool:
         return uid in self._foreign
 
     def __len__(self) -> int:
-        """How many pods are nominated."""
+        """The number of nominated pods."""
         return len(self._node_of)
 
     def fork(self, terms: TermHolder) -> Nominator:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import cast
 
 from scheduler.cluster.forkable import ForkableDict
-from scheduler.objects.kinds import Kind
+from scheduler.objects.kinds import AnyObject, Kind, kind_of_type
+from scheduler.objects.meta import ApiObject
 
 
 class ObjectStore:
@@ -15,12 +16,12 @@ class ObjectStore:
     __slots__ = ("_objects", "_versions", "changes")
 
     def __init__(self) -> None:
-        self._objects: dict[Kind, ForkableDict[str, Any]] = {kind: ForkableDict() for kind in Kind}
+        self._objects: dict[Kind, ForkableDict[str, ApiObject]] = {kind: ForkableDict() for kind in Kind}
         self._versions: dict[Kind, int] = dict.fromkeys(Kind, 0)
         self.changes = 0
         """Grows with each change of any kind."""
 
-    def put(self, kind: Kind, key: str, value: Any) -> Any:
+    def put(self, kind: Kind, key: str, value: ApiObject) -> ApiObject | None:
         """Keep the newest object; the one it replaces is returned, or None."""
         old = self._objects[kind].get(key)
         self._objects[kind][key] = value
@@ -28,19 +29,27 @@ class ObjectStore:
         self.changes += 1
         return old
 
-    def drop(self, kind: Kind, key: str) -> Any:
-        old = self._objects[kind].pop(key, None)
+    def drop(self, kind: Kind, key: str) -> ApiObject | None:
+        old: ApiObject | None = self._objects[kind].pop(key, None)
         if old is not None:
             self._versions[kind] += 1
             self.changes += 1
         return old
 
-    def get(self, kind: Kind, key: str) -> Any:
+    def get(self, kind: Kind, key: str) -> ApiObject | None:
         """The object, or None. ``key``: ``namespace/name``, or the name of what has no namespace."""
         return self._objects[kind].get(key)
 
-    def all(self, kind: Kind) -> Mapping[str, Any]:
+    def all(self, kind: Kind) -> Mapping[str, ApiObject]:
         return self._objects[kind]
+
+    def find(self, type_: type[AnyObject], key: str) -> AnyObject | None:
+        """As ``get``, by the kind's type."""
+        return cast(AnyObject | None, self._objects[kind_of_type(type_)].get(key))
+
+    def all_of(self, type_: type[AnyObject]) -> Mapping[str, AnyObject]:
+        """As ``all``, by the kind's type."""
+        return cast(Mapping[str, AnyObject], self._objects[kind_of_type(type_)])
 
     def version(self, kind: Kind) -> int:
         return self._versions[kind]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from enum import Enum, auto
+from typing import Final, Literal, NamedTuple
 
+from scheduler.cluster.pod_terms import PodTerms
 from scheduler.objects.node_selectors import (
     MAX_REMEMBERED_TERMS,
     PreferredTerm,
@@ -28,7 +30,17 @@ from scheduler.objects.selectors import SelectorError
 from scheduler.objects.steps import Steps
 from scheduler.objects.term_index import TermIndex
 
-NOT_WORKED_OUT: Final = object()
+
+class Unknown(Enum):
+    """The type of NOT_WORKED_OUT, which None cannot stand for: it may be the answer."""
+
+    NOT_WORKED_OUT = auto()
+
+
+NOT_WORKED_OUT: Final = Unknown.NOT_WORKED_OUT
+
+TemplateKey = tuple[str, bytes, bytes, str, bytes]
+"""Namespace, labels, annotations, UID of the controlling owner, spec; maps and spec as sorted JSON."""
 
 
 class Arithmetic(NamedTuple):
@@ -39,7 +51,7 @@ class Arithmetic(NamedTuple):
     charged: ResourceVector
     non_zero: tuple[int, int]
     ports: tuple[HostPort, ...]
-    affinity_terms: Any
+    affinity_terms: PodTerms | Literal[Unknown.NOT_WORKED_OUT]
     """As in ``PodInfo``."""
     required_node_affinity: RequiredNodeAffinity | None
     preferred_node_terms: tuple[PreferredTerm, ...] | None
@@ -91,10 +103,10 @@ class PodInfo:
         self._charged: ResourceVector | None = None
         self._non_zero: tuple[int, int] | None = None
         self._ports: tuple[HostPort, ...] | None = None
-        self.affinity_terms: Any = NOT_WORKED_OUT
+        self.affinity_terms: PodTerms | Literal[Unknown.NOT_WORKED_OUT] = NOT_WORKED_OUT
         """For ``affinity_terms.terms_of``."""
-        self.template: Any = NOT_WORKED_OUT
-        """For ``pod_template.template_key``."""
+        self.template: TemplateKey | Literal[Unknown.NOT_WORKED_OUT] | None = NOT_WORKED_OUT
+        """For ``pod_template.template_key``; None for a pod like no other."""
 
     def on_node(self, node_name: str) -> PodInfo:
         """The same pod, assumed to run there."""

@@ -19,12 +19,9 @@ from typing import Final
 
 import msgspec
 
-from scheduler.cluster.pod_info import NOT_WORKED_OUT, PodInfo
+from scheduler.cluster.pod_info import NOT_WORKED_OUT, PodInfo, TemplateKey
 from scheduler.objects.meta import controller_of
 from scheduler.objects.pod import PodSpec
-
-TemplateKey = tuple[str, bytes, bytes, str, bytes]
-"""Namespace, labels, annotations, UID of the controlling owner, spec; maps and spec as sorted JSON."""
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
 
@@ -35,9 +32,10 @@ MAX_BRIEF_BYTES: Final = 64 * 2**10
 
 def template_key(info: PodInfo) -> TemplateKey | None:
     """Equal for pods that differ in nothing but name, UID and status; None for a pod like no other."""
-    if info.template is NOT_WORKED_OUT:
-        info.template = _worked_out(info)
-    key: TemplateKey | None = info.template
+    known = info.template
+    if known is not NOT_WORKED_OUT:
+        return known
+    key = info.template = _worked_out(info)
     return key
 
 

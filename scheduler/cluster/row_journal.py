@@ -40,7 +40,8 @@ NO_CHANGES = RowChanges(0, {})
 
 
 class RowJournal:
-    """A bounded list of (row, flags); positions only grow. A reader that fell behind must start afresh."""
+    """A bounded list of (row, flags); its version is the number of entries so far. A reader that fell behind must start
+    afresh."""
 
     __slots__ = ("_answer", "_asked", "_entries", "_first", "limit")
 
@@ -54,8 +55,8 @@ class RowJournal:
         """... its answer: filters and scores of one class ask the same."""
 
     @property
-    def position(self) -> int:
-        """Where the next entry goes: what a reader that is up to date remembers."""
+    def version(self) -> int:
+        """Grows by one with each entry: what a reader that is up to date remembers."""
         return self._first + len(self._entries)
 
     def append(self, row: int, flags: int) -> None:
@@ -65,9 +66,9 @@ class RowJournal:
             del entries[: self.limit]
             self._first += self.limit
 
-    def since(self, position: int) -> dict[int, int] | None:
-        """Rows changed since ``position`` with their flags united; None where that is no longer known."""
-        start = position - self._first
+    def since(self, version: int) -> dict[int, int] | None:
+        """Rows changed since ``version`` with their flags united; None where that is no longer known."""
+        start = version - self._first
         if start < 0:
             return None
         entries = self._entries[start:]
@@ -80,17 +81,17 @@ class RowJournal:
             changed[row] = changed.get(row, 0) | (entry & _ALL_FLAGS)
         return changed
 
-    def changes(self, position: int, most_few: int) -> RowChanges | None:
+    def changes(self, version: int, most_few: int) -> RowChanges | None:
         """The same for readers that treat single rows one by one, but at most ``most_few`` of them."""
-        asked = (position, most_few, self._first + len(self._entries))
+        asked = (version, most_few, self._first + len(self._entries))
         if asked != self._asked:
             self._asked = asked
-            self._answer = self._changes(position, most_few)
+            self._answer = self._changes(version, most_few)
         return self._answer
 
-    def _changes(self, position: int, most_few: int) -> RowChanges | None:
+    def _changes(self, version: int, most_few: int) -> RowChanges | None:
         entries = self._entries
-        start = position - self._first
+        start = version - self._first
         if start < 0:
             return None
         count = len(entries) - start
@@ -99,7 +100,7 @@ class RowJournal:
             flags = entry & _ALL_FLAGS
             return RowChanges(flags, {entry >> _FLAGS: flags})
         if count <= most_few:
-            few = self.since(position) or {}
+            few = self.since(version) or {}
             flags = 0
             for each in few.values():
                 flags |= each

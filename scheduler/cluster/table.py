@@ -27,7 +27,7 @@ from scheduler.objects.selectors import Selector
 
 
 class Versions:
-    """Numbers that no table of one cluster, forks included, gives twice."""
+    """Version numbers, unique among all tables of one cluster, forks included."""
 
     __slots__ = ("_latest",)
 
@@ -70,23 +70,22 @@ class NodeTable(NodeColumns):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def row(self, name: str) -> int | None:
-        """The row of a name, also of one without a Node object; None if there is none."""
+        """The row of a node name, with or without a Node object; None if there is none."""
         return self._row_of.get(name)
 
     def existing_row(self, name: str) -> int | None:
-        """The row of a node that exists."""
+        """The row of a node name with a Node object; None if there is none."""
         row = self._row_of.get(name)
         return row if row is not None and self._exists[row] else None
 
     def selected(self, selector: Selector) -> npt.NDArray[np.bool_]:
-        """The rows whose nodes a label selector accepts: a mask that is kept, for selectors that are asked about again
-        and again. Do not change it."""
+        """A mask of the rows whose nodes a label selector accepts; cached, so do not change it."""
         return self._selected.mask(selector, self.nodes, self._capacity)[: self.size]
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def put_node(self, node: Node) -> int:
-        """Add a node or replace its object; its pods stay. Returns the row."""
+        """Add a node, or replace its object and keep its pods. Returns the row."""
         name = node.metadata.name
         row = self._row_of.get(name)
         if row is None:
@@ -105,7 +104,7 @@ class NodeTable(NodeColumns):
         return row
 
     def refresh_node(self, node: Node) -> int:
-        """Replace a Node object by another that decides alike (a heartbeat). Returns the row."""
+        """Replace a Node object by one that differs in nothing that decides (a heartbeat). Returns the row."""
         row = self._row_of[node.metadata.name]
         self.nodes[row] = node
         self._row_version[row] = self.versions.next()
@@ -191,7 +190,7 @@ class NodeTable(NodeColumns):
         return info
 
     def replace_pod(self, row: int, info: PodInfo) -> None:
-        """Another version of a pod on its row that takes exactly as much of it."""
+        """Replace a pod of a row by another version that requests exactly as much."""
         if self._private_rows is not None:
             self._own_row(row)
         pods = self.pods[row]
@@ -267,7 +266,7 @@ class NodeTable(NodeColumns):
             self._private_rows = None
 
     def _own_row(self, row: int) -> None:
-        """The pods and ports of a row are about to change, and perhaps a fork or a parent has the same."""
+        """Copy the pods and ports of a row before they change, where a fork or a parent may share them."""
         private = self._private_rows  # The last fork may die in the middle of this, whenever garbage is collected.
         if private is not None and row not in private:
             private.add(row)
@@ -316,7 +315,7 @@ class NodeTable(NodeColumns):
         self._free.append(row)
 
     def _give_back_ids(self) -> None:
-        """Go over to another vocabulary where most of this one's values are of nodes that are gone."""
+        """Replace the vocabulary where most of its values belong to removed nodes."""
         if self._private_rows is not None:
             return
         taints = self.vocabulary.taints.compacted(self._taint_set)

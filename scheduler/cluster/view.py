@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,8 @@ from scheduler.cluster.pod_counts import PodCounts
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.volumes.facts import Volumes
-from scheduler.objects.kinds import Kind
+from scheduler.objects.kinds import AnyObject, Kind
+from scheduler.objects.meta import ApiObject
 
 
 class Facts(Protocol):
@@ -93,16 +94,25 @@ class View:
     def total_nodes(self) -> int:
         return self.table.node_count if self.node_count is None else self.node_count
 
-    def get(self, kind: Kind, key: str) -> Any:
+    def get(self, kind: Kind, key: str) -> ApiObject | None:
         """The object of this kind and key (``namespace/name``), or None."""
         return self.objects.get(kind, key)
 
-    def all(self, kind: Kind) -> Mapping[str, Any]:
+    def find(self, type_: type[AnyObject], key: str) -> AnyObject | None:
+        """As ``get``, by the kind's type: ``view.find(StorageClass, "fast")``."""
+        return self.objects.find(type_, key)
+
+    def all(self, kind: Kind) -> Mapping[str, ApiObject]:
         return self.objects.all(kind)
 
+    def all_of(self, type_: type[AnyObject]) -> Mapping[str, AnyObject]:
+        """As ``all``, by the kind's type."""
+        return self.objects.all_of(type_)
+
     @property
-    def epoch(self) -> tuple[int, ...]:
-        """Equal epochs of one cache promise equal versions of everything: only pods came to rows or left them."""
+    def versions(self) -> tuple[int, ...]:
+        """The versions of all that answers may depend on, comparable within one cache. While they are equal, pods may
+        have come to rows or left them, and nothing else has changed."""
         return (
             self.table.node_version,
             self.table.size,

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.effects import Effect
@@ -101,6 +102,11 @@ class CycleContext(Struct):
     def total_nodes(self) -> int:
         """The number of nodes that are searched."""
         return self.cache.view.total_nodes if self.placement is None else len(self.placement)
+
+    def on_fork(self) -> CycleContext:
+        """The same over a fork of the cluster, with a class cache that reads this one's answers."""
+        cache = self.cache.fork()
+        return replace(self, cache=cache, nominator=cache.nominator, classes=self.classes.fork(self.cache))
 
     def pick(self, rows: Sequence[int]) -> int:
         """One of two or more equally good rows."""

@@ -128,18 +128,7 @@ class Cycles:
         """A context on a fork of the cluster, for trials: without extenders, with a source of chance of its own. What
         assumes and what answers for policies are still the engine's: replace them. So is what PostFilter plugins keep,
         which is good for any view of these nodes and pods."""
-        live = self._context
-        cache = live.cache.fork()
-        return replace(
-            live,
-            cache=cache,
-            nominator=cache.nominator,
-            classes=live.classes.fork(live.cache),
-            extenders=(),
-            rng=rng,
-            tickets=Tickets(),
-            documents=Documents(),
-        )
+        return replace(self._context.on_fork(), extenders=(), rng=rng, tickets=Tickets(), documents=Documents())
 
     def replace_plugins(self, percentage_of_nodes_to_score: int | None) -> None:
         """Drop what was cached for the present profiles, before others replace them."""

@@ -17,13 +17,13 @@ def diagnose(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | No
 
     Pods of a class that fail alike share one diagnosis; others know it by its ``codes``.
     """
-    filters, edition = run.filters, run.filters.first.edition
+    filters, version = run.filters, run.filters.first.version
     is_of_class = not (feasible.refusals or feasible.rejectors or tried_first) and run.context.placement is None
-    if is_of_class and filters.diagnosed is not None and filters.diagnosed[0] == edition:
+    if is_of_class and filters.diagnosed is not None and filters.diagnosed[0] == version:
         return filters.diagnosed[1]
     diagnosis = _diagnosed(run, feasible, tried_first)
     if is_of_class:
-        filters.keep_diagnosis(edition, diagnosis)
+        filters.keep_diagnosis(version, diagnosis)
     return diagnosis
 
 

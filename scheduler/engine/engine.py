@@ -135,7 +135,7 @@ class Engine(EngineParts):
             PodBound: self._pod_bound,
             RejectWaiting: self._reject_waiting,
             CancelBinding: self.bindings.cancel,
-            VictimSettled: self.room.settled,
+            VictimSettled: self.room.due,
             NominationChanged: self.reports.nomination_changed,
             PodsReady: self._pods_ready,
             PodsActivated: self._pods_activated,

@@ -1,4 +1,4 @@
-"""Whether an attempt that found no node says the same of every pod like it, while the cluster stays as it is."""
+"""Whether the failure of an attempt holds for every pod of its class while the cluster does not change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler.framework.post_filter import NominationMode
 from scheduler.messages.now import Now
 
 _OF_THE_CLUSTER: Final = BUILT_IN_NAMES | {NODE_SCOPE_PLUGIN}
-"""The plugins whose answers stand on the pod's template and the cluster alone."""
+"""The plugins whose answers depend on the pod's template and the cluster alone."""
 
 
 def fails_alike(ended: CycleEnded, outcome: NotPlaced, room: MakingRoom, now: Now) -> bool:

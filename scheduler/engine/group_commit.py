@@ -1,8 +1,8 @@
-"""Carries out what the search found for a group: on the cluster as it is now, all of it or nothing.
+"""Commits a group's trial to the live cluster: all of its placements or none.
 
-The cluster may have changed since the search began, so each pod must still fit the node that was found for it. The pods
-are placed one a step, so that others are tried in between; none of them is bound before all are placed, and where the
-group is not feasible any more, everything is taken back in the reverse order, one a step too.
+The cluster may have changed since the search began, so each pod must still fit its node. One pod is placed in each
+step, so that other pods are tried in between; none is bound before all are placed, and if the group is no longer
+feasible all are taken back in reverse order, one in each step.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WAITED_FOR_GANG = f"waiting for minCount pods from a gang to be scheduled, {WAIT
 
 
 class Held(Struct, frozen=True):
-    """What is to be taken back of a pod."""
+    """A member that is assumed for its group, with what undoes that."""
 
     pod: PodInfo
     profile: Profile
@@ -43,12 +43,14 @@ class Held(Struct, frozen=True):
 
 
 Latest = Callable[[str], PodInfo | None]
-"""By UID: the pod as the watch has shown it last; None unless it still waits for a node."""
+"""By UID: the pod as last observed; None unless it still waits for a node."""
 
 
 class Commit:
-    """One group's. ``place`` each member, then ask ``is_whole``; then ``hand_over`` each outcome, or ``take_back`` each
-    that is held."""
+    """The commit of one group.
+
+    ``place`` each member, then ask ``is_whole``; then ``hand_over`` each outcome, or ``take_back`` each that is held.
+    """
 
     def __init__(self, context: CycleContext, unit: GroupUnit, trial: Trial, latest: Latest) -> None:
         self._context = context

@@ -1,13 +1,13 @@
-"""How a group of pods gets its nodes, all or none: the search, on forks of the cluster.
+"""The scheduling cycle of a group of pods, all or none: the search, on forks of the cluster.
 
-1.  The placements: sets of nodes, one of which is to hold the group. Without a plugin for them there is one: all nodes.
-2.  For each placement a fork: there each member is tried by the ordinary cycle and, once it has a node, counts on it
-    for those after it. The group is feasible there as soon as a Permit plugin says yes without a wait: with
-    GangScheduling, when the quorum is complete.
+1.  Placements are sets of nodes, one of which will hold the group. Without a plugin for them there is one: all nodes.
+2.  Each placement is tried on a fork: each member runs the ordinary cycle and, if it gets a node, counts there for the
+    next ones. The group is feasible as soon as Permit allows a member without a wait: with GangScheduling, when the
+    quorum is complete.
 3.  Of several feasible placements the best score wins (``placement_choice.py``).
 
-Nothing has happened by then: ``group_commit.py`` carries it out. The search is a generator, which yields after each
-member, so that other pods are tried meanwhile; what changes in the cluster until it ends is met at the commit. Source:
+The search changes nothing; ``group_commit.py`` commits its result. It is a generator that yields after each member, so
+that other pods are tried meanwhile; the commit deals with what they have changed. Source:
 docs/kube-scheduler/podgroups.md §6, §7.
 """
 
@@ -113,17 +113,10 @@ class ForkAssumptions:
 
 
 def forked(context: CycleContext) -> CycleContext:
-    """The context over a fork of its cluster."""
-    cache = context.cache.fork()
-    return replace(
-        context,
-        cache=cache,
-        nominator=cache.nominator,
-        classes=context.classes.fork(context.cache),
-        assumptions=ForkAssumptions(cache, context.assumptions.on_trial),
-        kept=Kept(),
-        asks_for=GroupTicket(),
-    )
+    """The context over a fork of its cluster, for the trial of a group."""
+    fork = context.on_fork()
+    assumptions = ForkAssumptions(fork.cache, context.assumptions.on_trial)
+    return replace(fork, assumptions=assumptions, kept=Kept(), asks_for=GroupTicket())
 
 
 def search(context: CycleContext, unit: GroupUnit, now: Now) -> Search:

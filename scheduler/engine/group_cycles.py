@@ -1,6 +1,6 @@
-"""Runs the cycles of groups, one group at a time, a member a step, so that pods without a group are tried in between.
+"""Runs the scheduling cycles of groups, one group at a time, with other pods tried between its steps.
 
-Each member is tried in a step of its own, placed in another, and handed to its binding cycle in a third. While a member
+Each member is tried in one step, placed in a second, and handed to its binding cycle in a third. While a member
 waits for extenders, only its group waits: it works on a fork of its own.
 """
 
@@ -57,7 +57,7 @@ class _UnderWay(Struct, eq=False):
 
 
 class GroupCycles:
-    """At most one group is under way."""
+    """The scheduling cycle of the group under way, if there is one."""
 
     CLAIMS = Claims(
         writes=frozenset({Part.GROUP_CYCLES}),

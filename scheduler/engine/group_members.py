@@ -1,4 +1,4 @@
-"""The members of a group that is about to be tried: their order, and their ends where it cannot be tried."""
+"""The members of a group about to be tried: their order, or their outcomes if the group cannot be tried."""
 
 from __future__ import annotations
 

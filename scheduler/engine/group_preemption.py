@@ -1,4 +1,4 @@
-"""Preemption for a group of pods: which pods have to go so that the group fits as a whole.
+"""Preemption for a group of pods: the victims whose removal lets the group fit as a whole.
 
 1.  All units of lower priority are taken away, on a fork; the group must fit then.
 2.  They are given back one by one, the most important first, as long as the group still fits.
@@ -6,14 +6,14 @@
 
 kube-scheduler 1.36 runs the group's whole cycle for each unit that it gives back. Here
 
-- a unit that concerns members only through its own node is given back with a look at those on that node alone, and
-  each that must leave looks for another node once (``group_standing.py``);
-- where all members are alike that is the answer: a node for one more of them is a node for the one that must leave;
-- otherwise the whole cycle is run only after that has found none;
-- units that may concern any member come back many at a time, and fewer where that is too many.
+- a unit that concerns members only through its own node is given back with a check of the members on that node alone;
+  each of them that no longer fits there is tried on the other nodes once (``group_standing.py``);
+- if all members are of one class that is exact: a node for one more of them is a node for the member that must move;
+- otherwise the whole cycle is run only if that has found no node;
+- units that may concern any member are given back many at a time, and fewer if that is too many.
 
-The answer is never worse: a unit goes that is more important than those that stay only where kube-scheduler takes it,
-too. Nodes that the breaker suspends are not touched, and with strict budgets a set that breaks one is refused.
+The answer is never worse: a unit is a victim in place of a less important one only if kube-scheduler chooses it, too.
+Nodes that the breaker suspends are not touched, and with strict budgets a set that breaks one is refused.
 Source: docs/kube-scheduler/podgroups.md §8.
 """
 
@@ -36,7 +36,7 @@ from scheduler.engine.group_standing import Standing, holds, is_local, is_one_cl
 from scheduler.engine.outcome import NotPlaced
 from scheduler.framework.post_filter import CLEAR_NOMINATION, PutOff, Remove, WholeGroup, nominate
 from scheduler.messages.now import Now
-from scheduler.objects.kinds import Kind
+from scheduler.objects.budget import PodDisruptionBudget
 from scheduler.preemption.budgets import usable_budgets
 from scheduler.preemption.dry_run import VIOLATES_BUDGET
 from scheduler.preemption.eligibility import NEVER, TOO_MANY
@@ -78,7 +78,7 @@ def _make_room(context: CycleContext, unit: GroupUnit, group: Group, failed: Tri
     units = candidate_units(cache.pods, cache.groups, own, priority, policy, cache.table)
     if not units:
         return _refused(failed, NO_CANDIDATES)
-    budgets = usable_budgets(context.cache.view.all(Kind.POD_DISRUPTION_BUDGET), policy.victims_in_flight)
+    budgets = usable_budgets(context.cache.view.all_of(PodDisruptionBudget), policy.victims_in_flight)
     ordered = in_order((yield from _weighed(units, now)), budgets)
     asking = replace(unit, profile=replace(unit.profile, post_filter_plugins=()))
     emptied = yield from _emptied(context, asking, ordered)
@@ -218,7 +218,7 @@ def _refused(failed: Trial, reason: str) -> Trial:
 
 
 def _put_off(failed: Trial) -> Trial:
-    """As many removals are under way as may be: the group is tried again when one has ended."""
+    """The answer when the limit of removals is reached: the group is tried again when one has ended."""
     failed = _refused(failed, TOO_MANY)
     failed.room = PutOff()
     return failed

@@ -1,7 +1,7 @@
-"""The members of a group on their nodes, on a fork, while victims are given back one after the other.
+"""The members of a group placed on a fork, while victims are given back one after the other.
 
-Each member keeps its node as long as it fits there: a later attempt tries the nominated node first, so that is what
-will happen. So a unit that comes back needs a look only at the members that it may concern.
+Each member keeps its node as long as it fits there, since a later attempt tries the nominated node first. So only the
+members that a unit may concern are checked when it is given back.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def put_back(context: CycleContext, unit: Unit) -> None:
 
 
 class Standing:
-    """Members that count on nodes of ``context``, a fork made for them. ``nodes``: UID → node, of those that stand."""
+    """Members placed on ``context``, a fork made for them. ``nodes``: UID → node."""
 
     def __init__(self, context: CycleContext, group: GroupUnit, nodes: Mapping[str, str], now: Now) -> None:
         self.context = context
@@ -52,8 +52,8 @@ class Standing:
             self._assume(uid, node)
 
     def give_back(self, unit: Unit) -> bool:
-        """Put a unit back, whose pods concern only the members on their nodes; those that no longer fit there may go
-        elsewhere. False, and nothing has happened, if one of them fits nowhere."""
+        """Put back a unit whose pods concern only the members on their nodes; members that no longer fit there move to
+        other nodes. False, and nothing has changed, if one of them fits nowhere."""
         there = dict.fromkeys([info.node_name for info in unit.pods])
         touched = [uid for node in there for uid in self._on.get(node, ())]
         before = {uid: self.nodes[uid] for uid in touched}

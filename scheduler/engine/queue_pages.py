@@ -15,6 +15,7 @@ from scheduler.engine.explain_groups import waiting_groups
 from scheduler.engine.wanted import EVERY_POD, Wanted
 from scheduler.engine.workloads import last_message, workload_of
 from scheduler.messages.page_limits import MAX_GROUPS_LISTED, MAX_WAITING_LISTED
+from scheduler.objects.steps import Ended, signalling
 from scheduler.objects.timestamps import format_seconds
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.story import Place
@@ -24,6 +25,7 @@ _SLICE_GROUPED: Final = 100
 _SLICE_DESCRIBED: Final = 32
 """Pods examined, pods grouped, and pods described, in about a millisecond."""
 
+_NO_ENTRIES: Final[list[dict[str, Any]]] = []
 Returned = TypeVar("Returned")
 _Found = tuple[list[tuple[QueuedPod, Place]], dict[str, int]]
 """Pending pods where they are, and the number of pods in each part of the queue."""
@@ -110,14 +112,7 @@ def _group_page(engine: Engine, key: tuple[str, ...], records: list[QueuedPod]) 
 def _pending(engine: Engine, limit: int, wanted: Wanted) -> Generator[list[dict[str, Any]], None, _Found]:
     """The first ``limit`` pending pods that are wanted, those that are being tried or bound at the end."""
     within = limit if wanted.is_everything else sum(engine.queue.pending_counts().values())
-    searching = engine.queue.first_waiting(within, _SLICE_SEARCHED)
-    while True:
-        try:
-            next(searching)
-        except StopIteration as end:
-            waiting: tuple[QueuedPod, ...] = end.value
-            break
-        yield []
+    waiting = yield from signalling(engine.queue.first_waiting(within, _SLICE_SEARCHED), _NO_ENTRIES)
     chosen: list[tuple[QueuedPod, Place]] = []
     for start in range(0, len(waiting), _SLICE_SEARCHED):
         part = waiting[start : start + _SLICE_SEARCHED]
@@ -140,10 +135,6 @@ def _still(engine: Engine, found: list[tuple[QueuedPod, Place]]) -> list[tuple[Q
 
 def _all_of(slices: Generator[list[dict[str, Any]], None, Returned]) -> tuple[list[dict[str, Any]], Returned]:
     """What the generator yields, and what it returns."""
-    entries: list[dict[str, Any]] = []
-    while True:
-        try:
-            entries += next(slices)
-        except StopIteration as end:
-            returned: Returned = end.value
-            return entries, returned
+    ended = Ended(slices)
+    entries = [entry for some in ended for entry in some]
+    return entries, ended.result

@@ -1,9 +1,9 @@
-"""From a chosen node to a pod that counts there: assume, Reserve, Permit, and how all of it is taken back."""
+"""Assume, Reserve and Permit of a pod on its chosen node, and how they are undone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -37,7 +37,7 @@ Answer = TypeVar("Answer")
 
 
 def assume_and_reserve(run: Run, node: str) -> CycleOutcome:
-    """The pod counts on its node and its plugins have set aside what it needs; or nothing of it has happened.
+    """Assume the pod, then run Reserve and Permit; after a refusal all of it is undone.
 
     Plugins that the pod does not concern are not asked. Raises InvariantViolation if the pod is placed already.
     """
@@ -83,7 +83,7 @@ def _ask_in_turn(
     run: Run,
     assumed: PodInfo,
     point: str,
-    plugins: Iterable[tuple[str, Callable[[Any, PodInfo, View, str], Answer | Refusal]]],
+    plugins: Iterable[tuple[str, Callable[[State | None, PodInfo, View, str], Answer | Refusal]]],
     take: Callable[[str, Answer], None],
 ) -> NotPlaced | None:
     """Ask the plugins, by name and method, until one refuses or raises; ``take`` gets every other answer.
@@ -149,7 +149,7 @@ def unreserve(context: CycleContext, reserved: Reserved) -> list[PodRequest]:
 
 
 def take_back(context: CycleContext, reserved: Reserved) -> list[ClaimCommand | PodRequest]:
-    """Of a pod whose binding failed: the writes that undo what was written for it; then ``unreserve``."""
+    """Undo the reservation of a pod whose binding failed: the writes that undo earlier ones, then ``unreserve``."""
     steps: list[ClaimCommand | PodRequest] = []
     for plugin in reversed(reserved.profile.reserve_plugins):
         try:

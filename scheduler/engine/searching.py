@@ -1,5 +1,5 @@
-"""Where a cycle may pause: in what plugins search for at length, on all nodes and on the one that is taken, and between
-the steps of a cycle whose pod is large."""
+"""Pauses of a cycle: in long searches of plugins, on all nodes or on the chosen one, and between the steps of a cycle
+whose pod is large."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parsed(context: CycleContext, profile: Profile, pod: PodInfo) -> Generator[C
 
 def looked(run: Run, point: str) -> Generator[Calls, Answers, None]:
     """Ask the plugins about a large pod, with pauses, before the extension point calls each of them."""
-    run.of_class.looks = yield from pausing(looks_of(run.profile.looking_plugins, point, run.of_class))
+    run.of_class.pod_answers = yield from pausing(looks_of(run.profile.looking_plugins, point, run.of_class))
     yield PAUSE
 
 

@@ -1,4 +1,4 @@
-"""What becomes of what is under way when the scheduler stops."""
+"""Shutdown: ends the cycles and waits that are under way."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scheduler.engine.reservation import Reserved, unreserve
 
 
 def stop(parts: EngineParts, context: CycleContext) -> None:
-    """Cycles are abandoned; pods that wait in Permit or PreBind give up their room."""
+    """Abandon the cycles under way, and forget the pods that wait in Permit or PreBind."""
     paused = parts.cycles.abandon()
     if paused is not None:
         parts.queue.done(paused.uid)

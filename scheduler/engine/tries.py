@@ -1,4 +1,4 @@
-"""What is tried when the queue hands out a pod: its profile and its Attempt, or the unit of its group."""
+"""Prepares what the queue hands out: a pod with its profile and Attempt, or the unit of its group."""
 
 from __future__ import annotations
 

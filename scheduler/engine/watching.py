@@ -37,7 +37,10 @@ class Watching(Struct, frozen=True):
         self._documents.put(stimulus.kind, obj, stimulus.document)
         if isinstance(obj, Pod):
             ended = self._ended(obj)
-            obj = self._room.shown(obj)
+            if obj.metadata.deletion_timestamp is not None:
+                ended += self._room.pod_left(obj.metadata.uid, Left.TERMINATING)
+            else:
+                obj = self._room.as_leaving(obj)
             if ended:
                 return [*ended, ObjectLearned(stimulus.kind, obj)]
         elif stimulus.kind is Kind.POD_DISRUPTION_BUDGET:
@@ -45,7 +48,7 @@ class Watching(Struct, frozen=True):
         return self._apply_observed(stimulus.kind, obj, now)
 
     def _ended(self, pod: Pod) -> list[Step]:
-        """Steps that end what this pod concludes: it may be bound or over, or have replaced one of its name."""
+        """Steps for a pod that is bound or finished, or that has replaced another one of its name."""
         uid = pod.metadata.uid
         steps: list[Step] = []
         known = self._known_pods.get(pod.key)

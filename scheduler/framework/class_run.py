@@ -26,10 +26,10 @@ PluginPoint = tuple[str, str]
 
 PRE_FILTER, PRE_SCORE = "PreFilter", "PreScore"
 
-Looks = Mapping[PluginPoint, State | Skip | Refusal]
-"""What plugins have said of a large pod already."""
+PodAnswers = Mapping[PluginPoint, State | Skip | Refusal]
+"""What PreFilter and PreScore have said of a large pod already, in slices."""
 
-NO_LOOKS: Looks = {}
+NO_POD_ANSWERS: PodAnswers = {}
 
 
 class ClassRun(Struct):
@@ -39,11 +39,11 @@ class ClassRun(Struct):
     fragments: Fragments
     view: View
     journal: RowJournal
-    """The rows that changed in ``view``, by position."""
+    """The rows that changed in ``view``, by version."""
     times: PluginTimes | None = None
     answers: Answers = NO_ANSWERS
     """What plugins have said to all rows already, as they are in ``view``."""
-    looks: Looks = NO_LOOKS
+    pod_answers: PodAnswers = NO_POD_ANSWERS
 
     def timed(self, call: Call, plugin: str, point: str) -> Call:
         """The call itself or, in a timed run, one that takes the same arguments and is timed."""

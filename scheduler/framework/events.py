@@ -7,13 +7,16 @@ The bits and labels are kube-scheduler's (docs/kube-scheduler/queue.md §6.4, §
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from enum import Enum, IntFlag
+from enum import Enum, EnumMeta, IntFlag
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from scheduler.cluster.devices.extended_resources import ClassesByResource
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
 
 
 class Action(IntFlag):
@@ -34,8 +37,19 @@ class Action(IntFlag):
     ALL = 8191
 
 
-class Resource(Enum):
-    """The resource of an event; the value is the text used in labels."""
+class _WithKinds(EnumMeta):
+    """For type checkers, which do not see the members that are made of kinds."""
+
+    def __getattr__(cls, name: str) -> Resource:
+        raise AttributeError(f"{cls.__name__} has no {name}: no kind of this name has events")
+
+
+class Resource(Enum, metaclass=_WithKinds):
+    """The resource of an event; the value is the text used in labels.
+
+    Each kind with events (``objects/kinds.py``) is a member of its name: ``Resource.CSI_NODE`` is that of
+    ``Kind.CSI_NODE``. Pods and nodes have resources of their own.
+    """
 
     # By identity, which is constant for members: each event of each pod is looked up by it, and Enum's hash is slow.
     __hash__ = object.__hash__
@@ -44,19 +58,8 @@ class Resource(Enum):
     ASSIGNED_POD = "AssignedPod"
     UNSCHEDULED_POD = "UnschedulablePod"
     NODE = "Node"
-    PERSISTENT_VOLUME = "PersistentVolume"
-    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
-    CSI_NODE = "storage.k8s.io/CSINode"
-    CSI_DRIVER = "storage.k8s.io/CSIDriver"
-    VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
-    CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
-    STORAGE_CLASS = "storage.k8s.io/StorageClass"
-    RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
-    RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
-    DEVICE_CLASS = "resource.k8s.io/DeviceClass"
-    POD_GROUP = "scheduling.k8s.io/PodGroup"
-    COSCHEDULING_POD_GROUP = "scheduling.x-k8s.io/PodGroup"
     ANY = "*"
+    vars().update({kind.name: kind.entry.event_resource for kind in Kind if kind.entry.has_events})
 
 
 _ACTION_LABELS = {
@@ -147,22 +150,30 @@ class Hint(Enum):
     SKIP = "QueueSkip"
 
 
-HintFunction = Callable[[Any, Any, Any], Hint]
-"""``hint(pod, old, new) -> Hint``: the pending PodInfo, and the event's object before and after (None where absent)."""
+EventObject = ApiObject | PodInfo
+"""What an event is about: pods as PodInfo, everything else as the object itself."""
 
-ClassHint = Callable[[Any, Any, Any, ClassesByResource], Hint]
+RegisteredObject: TypeAlias = Any
+"""An EventObject of the one type that a registration's event is about: Node for events of nodes, PodInfo for those of
+pods. Functions of a registration name it in their signatures; a tuple of registrations cannot, since each has its own.
+"""
+
+HintFunction = Callable[[PodInfo, RegisteredObject | None, RegisteredObject | None], Hint]
+"""``hint(pod, old, new) -> Hint``: the pending pod, and the event's object before and after (None where absent)."""
+
+ClassHint = Callable[[PodInfo, RegisteredObject | None, RegisteredObject | None, ClassesByResource], Hint]
 """A HintFunction that also reads which extended resources DeviceClasses stand for, when the event is handled."""
 
-Facet = Callable[[Any], Hashable]
-"""Maps an event's object (pods as PodInfo, never None) to the part of it that a hint reads."""
+Facet = Callable[[RegisteredObject], Hashable]
+"""Maps an event's object (never None) to the part of it that a hint reads."""
 
 
-def always_queue(_pod: Any, _old: Any, _new: Any) -> Hint:
+def always_queue(_pod: PodInfo, _old: object, _new: object) -> Hint:
     """The hint of a registration without one."""
     return Hint.QUEUE
 
 
-def only_itself(_object: Any) -> Hashable:
+def only_itself(_object: object) -> Hashable:
     """The facet of a hint that matches only events about the waiting pod itself: all other objects are equal to it."""
     return None
 
@@ -180,8 +191,8 @@ class HintKeys(Struct, frozen=True):
     is called.
     """
 
-    wanted: Callable[[Any], Wanted | None]
-    offered: Callable[[Any], Iterable[Hashable] | None]
+    wanted: Callable[[PodInfo], Wanted | None]
+    offered: Callable[[RegisteredObject], Iterable[Hashable] | None]
 
 
 class EventRegistration(Struct, frozen=True):
@@ -218,7 +229,7 @@ class _BoundHint(Struct, frozen=True, eq=False):
     class_hint: ClassHint
     classes: ClassesByResource
 
-    def __call__(self, pod: Any, old: Any, new: Any) -> Hint:
+    def __call__(self, pod: PodInfo, old: EventObject | None, new: EventObject | None) -> Hint:
         return self.class_hint(pod, old, new, self.classes)
 
 
@@ -226,7 +237,7 @@ class _BoundFacet(Struct, frozen=True, eq=False):
     facet: Facet
     classes: ClassesByResource
 
-    def __call__(self, obj: Any) -> Hashable:
+    def __call__(self, obj: EventObject) -> Hashable:
         return self.classes.version, self.facet(obj)
 
 

@@ -1,5 +1,5 @@
-"""What lets pods share answers of plugins that look at claims: each pod of a StatefulSet has a claim of its own, and
-what such a plugin says of a node seldom depends on which one."""
+"""Likenesses: pods of one class share the answers of plugins that read claims. Each pod of a StatefulSet has a claim of
+its own, and a plugin's answer for a node seldom depends on which one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _none(_: PodInfo) -> Iterable[Hashable]:
 
 
 class Likeness(Struct, frozen=True, eq=False):
-    """What a filter's answers for rows come from.
+    """What a filter's answers for rows depend on.
 
     Pods of one class whose ``key`` is equal get the same answer for a row while its Node, its pods, the pods nominated
     to it and its stamp stay the same; but not for rows that have something of a pod's own.

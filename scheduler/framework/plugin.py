@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
 from enum import Enum, Flag, auto
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -21,18 +21,17 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from scheduler.cluster.effects import Effect
-from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
+from scheduler.framework.enqueue_context import EnqueueContext
 from scheduler.framework.events import DEFAULT_REGISTRATIONS, ClusterEvent, EventRegistration
 from scheduler.framework.plugin_ports import BindContext, CalledInShell, PluginHandle
 from scheduler.framework.plugin_requests import PluginRequest
+from scheduler.framework.sort_keys import SortKey
 from scheduler.framework.tallies import RowPods, Tally
 from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.commands import UpdateObject
 from scheduler.messages.status import Refusal, Skip
-from scheduler.objects.kinds import Kind
-from scheduler.objects.meta import ApiObject
 from scheduler.objects.selectors import EVERYTHING, Selector
 
 Rows = slice | npt.NDArray[np.int64]
@@ -148,8 +147,9 @@ class Plugin:
     reads: ClassVar[Reads] = Reads.UNDECLARED
     fragment_reads: ClassVar[FragmentReads] = FragmentReads.POD
 
-    def __init__(self, args: Any = None) -> None:
-        self.args = args
+    def __init__(self, args: object = None) -> None:
+        # Any, as in validate_args: of the class's own Args, which a base class of all plugins cannot name.
+        self.args: Any = args
 
     @classmethod
     def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
@@ -180,7 +180,7 @@ class Plugin:
     def stamp(self, fragment: Hashable, view: View) -> Hashable:
         """Equal stamps promise equal answers on unchanged rows: versions of the counters and kinds that are read.
 
-        A function of the fragment and of versions alone: it is not asked again while the view's ``epoch`` is the same.
+        A function of the fragment and of versions alone: it is asked again only when the view's ``versions`` differ.
         Covers ``pre_filter`` and ``pre_score`` too: one that looks at all nodes has ``view.table.node_version`` in it.
         """
         return ()
@@ -195,10 +195,11 @@ class Plugin:
 
 
 class ScopedPlugin(Plugin):
-    """A plugin whose answers depend on which nodes its profile may use at all."""
+    """A plugin whose answers depend on the profile's ``nodeScope``: which nodes the profile may use at all."""
 
-    node_scope: Selector = EVERYTHING
-    """The profile's ``nodeScope``, set once, when the profile is made."""
+    def __init__(self, args: object = None, node_scope: Selector = EVERYTHING) -> None:
+        super().__init__(args)
+        self.node_scope = node_scope
 
 
 class PreEnqueuePlugin(Plugin):
@@ -220,7 +221,7 @@ class PreEnqueuePlugin(Plugin):
 
 
 class QueueSortPlugin(Plugin):
-    def sort_key(self, pod: PodInfo, timestamp: float) -> tuple[Any, ...]:
+    def sort_key(self, pod: PodInfo, timestamp: float) -> SortKey:
         """Smaller goes first. ``timestamp``: seconds, when the pod was queued or last failed."""
         raise NotImplementedError
 
@@ -383,18 +384,3 @@ class BackgroundPlugin(Plugin):
         returns is done.
         """
         raise NotImplementedError
-
-
-class EnqueueContext(Protocol):
-    """What PreEnqueue plugins may ask."""
-
-    def is_removing_victims_for(self, uid: str) -> bool: ...
-
-    def preemptors_held_back(self) -> Collection[str]: ...
-
-    def lookup(self, kind: Kind, key: str) -> ApiObject | None: ...
-
-    @property
-    def groups(self) -> Groups:
-        """The groups of pods, and their members; not to be changed."""
-        ...

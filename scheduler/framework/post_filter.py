@@ -86,11 +86,11 @@ class NominationLog(Protocol):
     """Which nodes' nominations have changed."""
 
     @property
-    def position(self) -> int:
-        """Where the log ends now."""
+    def version(self) -> int:
+        """Grows by one with each change."""
         ...
 
-    def nodes_changed_since(self, position: int) -> set[str] | None:
+    def nodes_changed_since(self, version: int) -> set[str] | None:
         """Names of nodes; None where that is no longer known."""
         ...
 

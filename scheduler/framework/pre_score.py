@@ -14,7 +14,7 @@ def pre_score(plugin: ScorePlugin | PreScorePlugin, run: ClassRun, rows: Rows) -
     """One plugin's state for these rows; EMPTY_STATE if it has no PreScore. Raises PluginError on a refusal."""
     if not isinstance(plugin, PreScorePlugin):
         return EMPTY_STATE
-    answer = run.looks.get((plugin.name, PRE_SCORE)) if run.looks else None
+    answer = run.pod_answers.get((plugin.name, PRE_SCORE)) if run.pod_answers else None
     if answer is None:
         answer = run.timed(plugin.pre_score, plugin.name, PRE_SCORE)(run.pod, run.view, rows)
     if isinstance(answer, Refusal):

@@ -105,8 +105,8 @@ def build_profile(
     """Creates the plugins of a profile and assigns them to their extension points.
 
     ``index`` is the profile's index in the configuration, for the paths of faults. ``scope`` None: the profile may use
-    all nodes. Raises ConfigurationError with all faults: unknown plugins, invalid arguments, extension points without a
-    required plugin.
+    all nodes. Plugins get it when they are made, since nothing is assigned onto a plugin. Raises ConfigurationError
+    with all faults: unknown plugins, invalid arguments, extension points without a required plugin.
     """
 
     def implements(name: str, point: Point) -> bool:
@@ -118,7 +118,7 @@ def build_profile(
     for entries in expansion.points.values():
         for entry in entries:
             if entry.name not in made:
-                plugin = _make(configuration, registry[entry.name], index, faults)
+                plugin = _make(configuration, registry[entry.name], index, faults, scope)
                 if plugin is not None:
                     made[entry.name] = plugin
     if faults:
@@ -136,9 +136,6 @@ def build_profile(
     if scope is not None:
         keepers = (scope.keeper,)
         in_order = (scope.keeper, *in_order)
-        for plugin in in_order:
-            if isinstance(plugin, ScopedPlugin):
-                plugin.node_scope = scope.selector
     deciding = [
         plugin
         for plugin in in_order
@@ -182,11 +179,15 @@ def build_profile(
 
 
 def _make(
-    configuration: ProfileConfiguration, plugin_type: type[Plugin], index: int, faults: list[Fault]
+    configuration: ProfileConfiguration,
+    plugin_type: type[Plugin],
+    index: int,
+    faults: list[Fault],
+    scope: Scope | None,
 ) -> Plugin | None:
     """The plugin with its arguments decoded and checked; None if they have a fault."""
     if plugin_type.Args is None:
-        return plugin_type()
+        return _constructed(plugin_type, None, scope)
     place = next(
         (at for at, config in enumerate(configuration.plugin_config) if config.name == plugin_type.name),
         len(configuration.plugin_config),
@@ -196,4 +197,10 @@ def _make(
     if not found and args is not None:
         found = tuple(Fault(*pair) for pair in plugin_type.validate_args(args, args_path(index, place)))
     faults.extend(found)
-    return None if found else plugin_type(args)
+    return None if found else _constructed(plugin_type, args, scope)
+
+
+def _constructed(plugin_type: type[Plugin], args: Struct | None, scope: Scope | None) -> Plugin:
+    if scope is not None and issubclass(plugin_type, ScopedPlugin):
+        return plugin_type(args, scope.selector)
+    return plugin_type() if plugin_type.Args is None else plugin_type(args)

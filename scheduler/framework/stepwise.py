@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
-from scheduler.framework.class_run import PRE_FILTER, PRE_SCORE, Answers, ClassRun, Looks, PluginPoint
+from scheduler.framework.class_run import PRE_FILTER, PRE_SCORE, Answers, ClassRun, PluginPoint, PodAnswers
 from scheduler.framework.plugin import FilterPlugin, Plugin, Rows, State, Verdicts
 from scheduler.messages.status import Refusal, Skip
 from scheduler.objects.steps import Steps, run_to_end
@@ -37,7 +37,7 @@ class LookingPlugin(Plugin):
         raise NotImplementedError
 
 
-def looks_of(plugins: Sequence[LookingPlugin], point: str, run: ClassRun) -> Steps[Looks]:
+def looks_of(plugins: Sequence[LookingPlugin], point: str, run: ClassRun) -> Steps[PodAnswers]:
     """The plugins' answers for the pod at this extension point. One that raises has none: it raises again there."""
     found: dict[PluginPoint, State | Skip | Refusal] = {}
     for plugin in plugins:

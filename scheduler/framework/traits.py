@@ -13,7 +13,7 @@ class Traits(Struct, frozen=True):
     """The flags of the row journal that invalidate the plugin's answer for a row."""
     is_declared: bool
     has_stamp: bool
-    looks_at_feasible_rows: bool
+    reads_feasible_rows: bool
 
 
 _KNOWN: dict[type[Plugin], Traits] = {}
@@ -36,5 +36,5 @@ def _traits(plugin_type: type[Plugin]) -> Traits:
         flags=flags,
         is_declared=is_declared,
         has_stamp=is_declared and plugin_type.stamp is not Plugin.stamp,
-        looks_at_feasible_rows=Reads.FEASIBLE in reads,
+        reads_feasible_rows=Reads.FEASIBLE in reads,
     )

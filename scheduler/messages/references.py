@@ -18,8 +18,8 @@ class _Reference(msgspec.Struct, frozen=True):
 
 
 class PodReference(_Reference, frozen=True):
-    """Which pod."""
+    """Identifies a pod."""
 
 
 class ClaimReference(_Reference, frozen=True):
-    """Which ResourceClaim."""
+    """Identifies a ResourceClaim."""

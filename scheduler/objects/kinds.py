@@ -288,6 +288,10 @@ def decode_as(type_: type[AnyObject], data: bytes | str | msgspec.Raw) -> AnyObj
     return cast(AnyObject, decode(_KIND_OF[type_], data))
 
 
+def kind_of_type(type_: type[ApiObject]) -> Kind:
+    return _KIND_OF[type_]
+
+
 def kind_of(obj: ApiObject) -> Kind:
     return _KIND_OF[type(obj)]
 

@@ -7,9 +7,10 @@ clock: a recording pauses where the original did.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TypeVar
+from typing import Generic, Never, TypeVar
 
 Result = TypeVar("Result")
+Yielded = TypeVar("Yielded")
 
 Steps = Generator[None, None, Result]
 
@@ -38,7 +39,7 @@ class Pace:
             yield
 
 
-def run_to_end(steps: Steps[Result]) -> Result:
+def run_to_end(steps: Generator[object, None, Result]) -> Result:
     """The result of all steps at once."""
     while True:
         try:
@@ -46,3 +47,23 @@ def run_to_end(steps: Steps[Result]) -> Result:
         except StopIteration as done:
             result: Result = done.value
             return result
+
+
+class Ended(Generic[Yielded, Result]):
+    """What a generator yields, for a ``for`` loop; ``result`` is what it has returned when the loop is over."""
+
+    __slots__ = ("_steps", "result")
+
+    def __init__(self, steps: Generator[Yielded, Never, Result]) -> None:
+        self._steps = steps
+
+    def __iter__(self) -> Generator[Yielded, None, None]:
+        self.result = yield from self._steps
+
+
+def signalling(steps: Generator[object, None, Result], signal: Yielded) -> Generator[Yielded, object, Result]:
+    """The same steps, which yield ``signal`` at each pause."""
+    ended = Ended(steps)
+    for _ in ended:
+        yield signal
+    return ended.result

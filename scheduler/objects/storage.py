@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from scheduler.objects.meta import ApiObject, ApiStruct
+from scheduler.objects.meta import ApiObject, ApiStruct, ObjectMeta
 from scheduler.objects.quantity import Quantities, parse
 from scheduler.objects.selector_fields import LabelSelector, NodeSelectorFields, TopologySelectorTerm
 from scheduler.objects.volume_sources import DiskSources, PlainVolume
@@ -18,6 +18,12 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 FILESYSTEM = "Filesystem"
+
+
+def _class_of(metadata: ObjectMeta, field: str) -> str:
+    written = metadata.annotations.get(STORAGE_CLASS_ANNOTATION)
+    return written if written is not None else field
+
 
 # --- claims -----------------------------------------------------------------------------------------------------------
 
@@ -47,8 +53,7 @@ class PersistentVolumeClaim(ApiObject, frozen=True):
     @property
     def storage_class(self) -> str:
         """The class's name: the legacy annotation (even if empty), else the field, else ""."""
-        written = self.metadata.annotations.get(STORAGE_CLASS_ANNOTATION)
-        return written if written is not None else self.spec.storage_class_name or ""
+        return _class_of(self.metadata, self.spec.storage_class_name or "")
 
     @property
     def is_fully_bound(self) -> bool:
@@ -113,8 +118,7 @@ class PersistentVolume(ApiObject, frozen=True):
     @property
     def storage_class(self) -> str:
         """The class's name: the legacy annotation (even if empty), else the field."""
-        written = self.metadata.annotations.get(STORAGE_CLASS_ANNOTATION)
-        return written if written is not None else self.spec.storage_class_name
+        return _class_of(self.metadata, self.spec.storage_class_name)
 
     @property
     def volume_mode(self) -> str:

@@ -15,7 +15,6 @@ Arguments, the number of candidate nodes that ends the search:
 from __future__ import annotations
 
 from collections.abc import Collection, Generator
-from typing import Any
 
 import msgspec
 
@@ -23,8 +22,9 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.field_faults import invalid
 from scheduler.config.types import Int32
 from scheduler.config.validators import in_range
+from scheduler.framework.enqueue_context import EnqueueContext
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
-from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
+from scheduler.framework.plugin import PreEnqueuePlugin
 from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext, PostFilterPlugin
 from scheduler.messages.status import Refusal, unresolvable, unschedulable
 from scheduler.preemption.evaluation import Candidates, Extent, begin, begin_in_steps, conclude
@@ -59,7 +59,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         self._extent = Extent(stated.min_candidate_nodes_percentage, stated.min_candidate_nodes_absolute)
 
     @classmethod
-    def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
+    def validate_args(cls, args: DefaultPreemptionArgs, path: str) -> tuple[tuple[str, str], ...]:
         percentage_path, absolute_path = f"{path}.minCandidateNodesPercentage", f"{path}.minCandidateNodesAbsolute"
         percentage, absolute = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
         faults = [
@@ -117,7 +117,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return _EVENTS
 
 
-def _never_queue(_pod: Any, _old: Any, _new: Any) -> Hint:
+def _never_queue(_pod: PodInfo, _old: object, _new: object) -> Hint:
     """Never queues: a pod gated here waits for deletions only, and the plugins that rejected it judge those."""
     return Hint.SKIP
 

@@ -126,7 +126,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
             self._added_preferred = parse_preferred_terms(added.preferred)
 
     @classmethod
-    def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
+    def validate_args(cls, args: NodeAffinityArgs, path: str) -> tuple[tuple[str, str], ...]:
         return tuple(_faults(args.added_affinity, f"{path}.addedAffinity")) if args.added_affinity is not None else ()
 
     def fragment(self, pod: PodInfo, view: View) -> Hashable:

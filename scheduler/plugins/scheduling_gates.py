@@ -7,8 +7,9 @@ pod is queued at once. No arguments.
 from __future__ import annotations
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.enqueue_context import EnqueueContext
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource, only_itself
-from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin, Reads
+from scheduler.framework.plugin import PreEnqueuePlugin, Reads
 from scheduler.messages.status import Refusal, unresolvable
 
 

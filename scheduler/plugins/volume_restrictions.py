@@ -22,7 +22,6 @@ from scheduler.framework.events import Action, ClusterEvent, EventRegistration, 
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Rows, State, Verdicts
 from scheduler.framework.tallies import RowPods, Tally, shares_on, summed
 from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable, unschedulable
-from scheduler.objects.kinds import Kind
 from scheduler.objects.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
 from scheduler.plugins.volume_hints import CLAIM_KEYS, its_named_claim_changed, key_of_claim
 
@@ -95,9 +94,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
             named = volume.persistent_volume_claim
             if named is None:
                 continue
-            claim: PersistentVolumeClaim | None = view.get(
-                Kind.PERSISTENT_VOLUME_CLAIM, f"{pod.namespace}/{named.claim_name}"
-            )
+            claim = view.find(PersistentVolumeClaim, f"{pod.namespace}/{named.claim_name}")
             if claim is None:
                 return unresolvable(f'persistentvolumeclaim "{named.claim_name}" not found')
             if READ_WRITE_ONCE_POD in claim.spec.access_modes:

@@ -25,7 +25,6 @@ from scheduler.framework.findings import Cause, RowArray, grouped, label_values
 from scheduler.framework.likeness import AlikeState, Likeness
 from scheduler.framework.plugin import FilterPlugin, Finding, PreFilterPlugin, Rows, State, Verdicts
 from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable
-from scheduler.objects.kinds import Kind
 from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.plugins.volume_hints import CLAIM_KEYS, its_named_claim_changed, key_of_claim
 
@@ -127,12 +126,12 @@ def _bound_volume(namespace: str, name: str, view: View) -> PersistentVolume | R
     """The volume of a claim; None if there is nothing to look at before one is chosen."""
     if not name:
         return unresolvable("PersistentVolumeClaim had no name")
-    claim: PersistentVolumeClaim | None = view.get(Kind.PERSISTENT_VOLUME_CLAIM, f"{namespace}/{name}")
+    claim = view.find(PersistentVolumeClaim, f"{namespace}/{name}")
     if claim is None:
         return unresolvable(f'persistentvolumeclaim "{name}" not found')
     if not claim.spec.volume_name:
         return _unbound(claim, view)
-    volume: PersistentVolume | None = view.get(Kind.PERSISTENT_VOLUME, claim.spec.volume_name)
+    volume = view.find(PersistentVolume, claim.spec.volume_name)
     return volume if volume is not None else unresolvable(f'persistentvolume "{claim.spec.volume_name}" not found')
 
 
@@ -140,7 +139,7 @@ def _unbound(claim: PersistentVolumeClaim, view: View) -> Refusal | None:
     class_name = claim.storage_class
     if not class_name:
         return unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
-    found: StorageClass | None = view.get(Kind.STORAGE_CLASS, class_name)
+    found = view.find(StorageClass, class_name)
     if found is None:
         return unresolvable(f'storageclass.storage.k8s.io "{class_name}" not found')
     if found.volume_binding_mode is None:

@@ -1,4 +1,4 @@
-"""Where preemption might help, and how many of those nodes are tried (docs/kube-scheduler/preemption.md §3)."""
+"""The nodes on which preemption might help, and how many of them are tried (docs/kube-scheduler/preemption.md §3)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def potential_rows(context: PostFilterContext) -> npt.NDArray[np.int64]:
 def without_excluded(
     context: PostFilterContext, policy: PreemptionPolicy, rows: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], dict[int, Refusal]]:
-    """The rows that the policy leaves, and why it excludes the others."""
+    """The rows that the policy allows, and why it excludes the others."""
     reasons = dict(policy.excluded_nodes)
     if policy.given_up_node:
         reasons.setdefault(policy.given_up_node, VICTIMS_REMAINED)

@@ -1,4 +1,4 @@
-"""The dry run of one node: which pods must leave, at the least, for the pod to fit?
+"""The dry run of one node: the least set of pods that must be removed for the pod to fit.
 
 Source: docs/kube-scheduler/preemption.md §5.2.
 
@@ -21,7 +21,7 @@ from scheduler.framework.plugin import FilterPlugin, State
 from scheduler.framework.post_filter import PostFilterContext
 from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.messages.status import Refusal, Skip, failure, unresolvable, unschedulable
-from scheduler.objects.kinds import Kind
+from scheduler.objects.budget import PodDisruptionBudget
 from scheduler.preemption.budgets import Budgets, usable_budgets
 from scheduler.preemption.importance import LATER_THAN_ANY, most_important_first, start_time
 
@@ -99,7 +99,7 @@ class Trial(Struct, frozen=True):
 
 
 def trial_of(context: PostFilterContext, policy: PreemptionPolicy) -> Trial:
-    budgets = usable_budgets(context.view.all(Kind.POD_DISRUPTION_BUDGET), policy.victims_in_flight)
+    budgets = usable_budgets(context.view.all_of(PodDisruptionBudget), policy.victims_in_flight)
     return Trial(context, policy, budgets)
 
 

@@ -1,4 +1,4 @@
-"""May this pod preempt at all? (docs/kube-scheduler/preemption.md §2)"""
+"""Eligibility: whether a pod may preempt at all (docs/kube-scheduler/preemption.md §2)"""
 
 from __future__ import annotations
 

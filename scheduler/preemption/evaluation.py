@@ -1,4 +1,4 @@
-"""The whole of one attempt at preemption: is it allowed, where, which victims, and on which node.
+"""One attempt at preemption: eligibility, candidates, their victims, and the choice of a node.
 
 Source: docs/kube-scheduler/preemption.md §1-§6.
 

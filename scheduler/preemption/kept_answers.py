@@ -1,11 +1,11 @@
-"""What dry runs said of each row, kept for the next pod that asks the same.
+"""Results of dry runs by row, cached for later pods of the same class.
 
-A thousand preemptors of one Deployment ask the same thousand nodes, and from one to the next hardly more than one node
-has changed. So an answer holds for pods of the same class and priority as long as its row has the same Node, the same
-pods, and the same pods nominated to it. Pods that differ in their claims share what their plugins say is alike
-(``likeness.py``). What a plugin that counts pods (spread, affinity) says of the row now is compared, too; rows with a
-pod that it counts, which may go or is nominated there, are asked again each time. Nothing is kept where more than that
-has a say: where there is a budget, or where a plugin looks at other objects of the cluster.
+A thousand preemptors of one Deployment are tried on the same thousand nodes, and between two of them hardly more than
+one node changes. So a result is valid for pods of the same class and priority while its row has the same Node, the same
+pods, and the same nominated pods. Pods that differ in their claims share the results that their plugins declare equal
+(``likeness.py``). The present answer of a plugin that counts pods (spread, affinity) is compared, too; rows with a
+potential victim or nominated pod that it counts are evaluated each time. Nothing is cached if the result depends on
+more: if there is a budget, or a plugin reads other objects of the cluster.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ CANDIDATE: Final = 1
 
 _MAX_CLASSES = 16
 _MAX_REFUSALS = 1024
-"""Different refusals that are kept for one class; more, and all is forgotten."""
+"""Different refusals cached for one class; beyond that its cache is emptied."""
 
 _MAX_COUNTING = 4
-"""Plugins that count pods: what they all say of a row is one number."""
+"""Plugins that count pods: their answers for a row are combined in one number."""
 
 Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int32]
@@ -46,7 +46,7 @@ Rows = npt.NDArray[np.int64]
 
 
 class RowAnswers:
-    """Those of one class, as numbers, so that one attempt looks at all rows at once. ``shared``: what all rows' answers
+    """The cached results of one class, as numbers, so that an attempt reads all rows at once. ``shared``: what they all
     depend on, besides the class."""
 
     __slots__ = (
@@ -54,7 +54,7 @@ class RowAnswers:
         "_candidates",
         "_codes",
         "_likeness",
-        "_nominated_until",
+        "_nominations_version",
         "_numbers",
         "_own_rows",
         "_parts",
@@ -76,35 +76,35 @@ class RowAnswers:
         self._stamps = np.zeros(0, np.int64)
         """Row → the stamp of the likeness that the answer is for."""
         self._said = np.zeros(0, np.int64)
-        """Row → what the counting plugins said that the answer is for, as a number."""
+        """Row → the counting plugins' answers for which the result holds, as a number."""
         self._saying = np.zeros(0, np.int64)
-        """Row → what they say now."""
+        """Row → their present answers."""
         self._likeness = NO_CLAIMS
-        """Of the attempt in hand."""
+        """That of the present attempt."""
         self._parts = PartsOfRows()
         self._own_rows: set[int] = set()
-        """Rows of which other pods' answers say nothing to the pod in hand."""
+        """Rows on which other pods' results do not hold for the present pod."""
         self._beside: dict[int, tuple[PodInfo, ...]] = {}
         """Row → the pods nominated to it that the answer is for, where there are any."""
-        self._nominated_until: int | None = None
+        self._nominations_version: int | None = None
         """Position in the log of nominations up to which ``_beside`` has been compared. The log is that of one engine,
         as what is kept is; it is not held here, since a fork's would then live on with it."""
         self._candidates: dict[int, Candidate] = {}
         self._numbers: dict[Refusal, int] = {}
 
     def hold(self, shared: tuple[object, ...], now: int) -> bool:
-        """Whether they are still good; with a clock that went back, pods without a start may be in another order."""
+        """Whether the results are still valid; if a clock went back, pods without a start may be in another order."""
         before, self._since = self._since, now
         return now >= before and len(shared) == len(self._shared) and all(map(_is, shared, self._shared))
 
     def begin(self, trial: Trial, likeness: Likeness, counting: Sequence[AskedFilter]) -> None:
-        """Forget what was said of rows whose nominations have changed since. Once for each attempt."""
+        """Begin an attempt: drop the results of rows whose nominations have changed since the last one."""
         self._likeness = likeness
         self._own_rows = self._parts.rows_of_its_own(likeness)
         table = trial.view.table
         own_row = table.existing_row(trial.pod.pod.nominated_node_name)
         if own_row is not None:
-            # There it competes with one pod less than others do.
+            # There it is not counted among its own rivals.
             self._own_rows.add(own_row)
         if (more := table.size - len(self._codes)) > 0:
             self._codes = np.append(self._codes, np.zeros(more, np.int32))
@@ -115,9 +115,9 @@ class RowAnswers:
         log, nominated, beside = trial.context.nominations, trial.context.nominated_pods, self._beside
         moved = None
         if log is not None:
-            if self._nominated_until is not None:
-                moved = log.nodes_changed_since(self._nominated_until)
-            self._nominated_until = log.position
+            if self._nominations_version is not None:
+                moved = log.nodes_changed_since(self._nominations_version)
+            self._nominations_version = log.version
         if moved is None:
             changed: Iterable[int] = range(table.size)
         else:
@@ -130,7 +130,7 @@ class RowAnswers:
                 codes[row] = UNKNOWN
 
     def _verdicts_of(self, trial: Trial, counting: Sequence[AskedFilter]) -> Rows:
-        """By row, a number for what these plugins say of it, equal for equal refusals."""
+        """By row, a number for the answers of these plugins, equal for equal refusals."""
         view = trial.view
         numbers = np.zeros(view.table.size, np.int64)
         for one in counting:
@@ -145,7 +145,7 @@ class RowAnswers:
         return self._numbers.setdefault(refusal, len(self._numbers) + CANDIDATE + 1)
 
     def known(self, rows: Rows, versions: Rows, counted: Mask | None) -> Codes:
-        """What is known of each of these rows. ``versions``: of each row of the columns, which are up to date.
+        """The cached result of each of these rows, as a code. ``versions``: of each row of the columns, up to date.
         ``counted``: of these rows, those with a potential victim that a plugin counts; None = none."""
         is_same = self._versions[rows] == versions[rows]
         if self._likeness.stamps is not None:
@@ -185,7 +185,7 @@ class RowAnswers:
                 self._codes[row] = self._number_of(answer)
 
     def candidates(self, rows: Rows) -> list[Candidate]:
-        """Of rows that are known to be candidates."""
+        """The candidates of rows that are known to have one."""
         return [self._candidates[row] for row in rows.tolist()]
 
     def refusals(self) -> list[Refusal]:
@@ -199,7 +199,7 @@ class RowAnswers:
 
 
 class KeptAnswers:
-    """Those of the classes that were asked for last."""
+    """The cached results of the classes asked for last."""
 
     def __init__(self) -> None:
         self._classes: OrderedDict[Hashable, RowAnswers] = OrderedDict()

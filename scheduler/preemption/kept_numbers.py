@@ -1,4 +1,4 @@
-"""A number of each pod of each row, measured again only where the pods of a row have changed."""
+"""A number for each pod of each row, cached until the pods of the row change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Facet = Callable[["PodInfo"], Hashable]
 
 
 class _Columns(Protocol):
-    """What is asked of the pod columns."""
+    """The part of the pod columns that is used here."""
 
     @property
     def infos(self) -> list[list[PodInfo]]: ...

@@ -48,7 +48,7 @@ class PodColumns:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything; it is found out again as it is needed."""
+        """Empty the columns; rows are filled again when they are asked for."""
         self.profiles = PodProfiles()
         self.infos: list[list[PodInfo]] = []
         """By row, most important first; empty for a row with more than ``_MAX_PODS``."""

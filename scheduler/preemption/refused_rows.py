@@ -19,7 +19,7 @@ class RefusedRows:
         self._rows: dict[Refusal, list[int]] = {}
 
     def add(self, refusal: Refusal, rows: Iterable[int]) -> None:
-        """Rows that were tried after those added before."""
+        """Add rows, tried after those added before."""
         self._rows.setdefault(refusal, []).extend(rows)
 
     def __iter__(self) -> Iterator[tuple[Refusal, Sequence[int]]]:

@@ -1,4 +1,4 @@
-"""What is worth keeping of a preemption once it is over: the victims found, in words rather than in objects.
+"""Summaries of preemptions for the memory of attempts: names and texts in place of objects.
 
 The evidence of an attempt refers to the pods themselves, also to those that are gone since, and to every node that was
 tried. A summary refers to neither, so thousands of them can be kept.

@@ -26,7 +26,9 @@ Beside = tuple[PodInfo, ...]
 
 
 class Wave:
-    """``rows``: int64. ``potential``: their potential victims, bool, one line a row and one entry a place; ``counted``:
+    """Many rows from which potential victims are taken and given back together.
+
+    ``rows``: int64. ``potential``: their potential victims, bool, one line a row and one entry a place; ``counted``:
     those of them that a counting plugin may count. ``beside``: row → pods nominated to it that it must leave room for.
 
     Places in a wave are the pods' places in the order of importance; positions are those of rows in ``rows``.

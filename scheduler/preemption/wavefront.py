@@ -7,7 +7,7 @@ do not depend on pods are asked once; tallies (volumes with limits, exclusive cl
 plugins that count pods (affinity, spread) are asked when a pod that they count is back. Pods nominated to a node are
 added and taken away again for the second of the two looks.
 
-What is left to the plain dry run, which costs about as much for one node as a wave for a hundred:
+Left to the plain dry run, which costs about as much for one node as a wave for a hundred, are:
 
 * a node with more than 512 pods, or whose pods charge more kinds of resources than the arrays have room for: the arrays
   have a limit in bytes;
@@ -16,7 +16,7 @@ What is left to the plain dry run, which costs about as much for one node as a w
 * every node, where a plugin neither says what it reads nor gives tallies, or looks at the pods themselves: user plugins
   that declare nothing.
 
-What was said of a row is kept for the next pod of the same template (``kept_answers.py``).
+Results are cached by row for the next pod of the same template (``kept_answers.py``).
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.sort_keys import SortKey
 from scheduler.queue.clock import SECOND
 from scheduler.queue.pod_heap import Order, PodHeap
 from scheduler.queue.queued_pod import QueuedPod
@@ -14,7 +15,7 @@ from scheduler.queue.queued_pod import QueuedPod
 class QueueSort(Protocol):
     """The part of the queue-sort plugin, shared by all profiles, that the active queue uses."""
 
-    def sort_key(self, pod: PodInfo, timestamp: float) -> tuple[Any, ...]:
+    def sort_key(self, pod: PodInfo, timestamp: float) -> SortKey:
         """The sort key; smaller is popped first. ``timestamp``: seconds, see ``QueuedPod.timestamp``."""
         ...
 
@@ -27,7 +28,7 @@ class Urgency:
     def __init__(self, queue_sort: QueueSort) -> None:
         self._queue_sort = queue_sort
 
-    def order(self, record: QueuedPod) -> tuple[Any, ...]:
+    def order(self, record: QueuedPod) -> SortKey:
         return self._queue_sort.sort_key(record.info, record.timestamp / SECOND)
 
 

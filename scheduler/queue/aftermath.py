@@ -1,4 +1,4 @@
-"""What a change has led to, or a failed attempt, and what its handling has to ask others."""
+"""Results of handling a change or a failed attempt, and the questions that the handling asks the engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler.queue.waking import Only
 
 
 class Aftermath(Struct, frozen=True):
-    """What the caller has to know or do after a change has been handled."""
+    """What the engine has to do after a change was handled."""
 
     confirmation: Confirmation | None = None
     """What an assigned pod meant to the cache; MOVED: it runs elsewhere than was assumed."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from typing import Any
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.pod_template import template_key
+from scheduler.framework.sort_keys import SortKey
 from scheduler.queue.active import QueueSort, order_by
 from scheduler.queue.clock import SECOND
 from scheduler.queue.early_heap import EarlyHeap
@@ -70,10 +70,10 @@ class BackoffQueues:
     def _window(self, time: int) -> int:
         return time - time % SECOND if self._in_windows else time
 
-    def _by_expiration(self, record: QueuedPod) -> tuple[Any, ...]:
+    def _by_expiration(self, record: QueuedPod) -> SortKey:
         return (self.expiration(record),)
 
-    def _by_expiration_and_urgency(self, record: QueuedPod) -> tuple[Any, ...]:
+    def _by_expiration_and_urgency(self, record: QueuedPod) -> SortKey:
         return (self.expiration(record), *self._urgency(record))
 
     def _class_of(self, record: QueuedPod) -> Hashable:
@@ -104,11 +104,11 @@ class BackoffQueues:
         return self._rejected.take_early(state)
 
     def found_no_node(self, record: QueuedPod, state: Hashable) -> None:
-        """An attempt of a pod found no node in this state of the cluster, nor would one of a pod like it."""
+        """Note that an attempt found no node in this state of the cluster: pods of its class are not taken early."""
         self._rejected.failed(record, state)
 
     def forget_failures(self) -> None:
-        """Other plugins are asked from now on."""
+        """Forget which classes found no node, since the plugins have been replaced."""
         self._rejected.forget_failures()
 
     def take_complete(self, time: int) -> Iterator[QueuedPod]:

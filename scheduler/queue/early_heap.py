@@ -1,17 +1,17 @@
-"""Pods in back-off after a rejection, of which those that an attempt may help are taken early.
+"""A heap of pods in back-off after a rejection, from which those that an attempt may place are taken early.
 
-A pod is taken early so that the scheduler is not idle while a pod might fit. An attempt that would end as that of a pod
-like it has just ended helps none: after an event that wakes a thousand pods of one template, and makes room for none,
-one of them is tried and not a thousand. The others are passed over until the cluster has changed or their back-off is
-over. kube-scheduler 1.36 tries them all, one after the other.
+A pod is taken early so that the scheduler is not idle while a pod might fit. An attempt is useless if one of an equal
+pod has just failed in the same state of the cluster: after an event that wakes a thousand pods of one template without
+making room, one of them is tried. The others are skipped until the cluster changes or their back-off ends.
+kube-scheduler 1.36 tries all of them, one after the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from heapq import heapify, heappop, heappush
-from typing import Any
 
+from scheduler.framework.sort_keys import SortKey
 from scheduler.queue.pod_heap import Entry, Order, PodHeap, Ranked
 from scheduler.queue.queued_pod import QueuedPod
 
@@ -50,7 +50,7 @@ class _Class:
         return None
 
 
-_Front = tuple[tuple[Any, ...], int, int, Entry, _Class]
+_Front = tuple[SortKey, int, int, Entry, _Class]
 
 
 class EarlyHeap(PodHeap):
@@ -132,7 +132,7 @@ class EarlyHeap(PodHeap):
             of.failed_at = state
 
     def forget_failures(self) -> None:
-        """What attempts answer may change although the cluster has not."""
+        """Forget which classes found no node: attempts may answer differently in the same state of the cluster."""
         for of in self._classes.values():
             of.failed_at = None
         self._state = None

@@ -21,7 +21,7 @@ class Flushes:
         self.limit = limit
 
     def done(self, time: int) -> None:
-        """The pool has been flushed, or has been empty, until now."""
+        """Note that the pool has just been flushed, or is empty."""
         self._done_until = time - (time - self._start) % POOL_FLUSH_PERIOD
 
     @property

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from scheduler.framework.enqueue_context import EnqueueContext
 from scheduler.framework.events import ClusterEvent
-from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
+from scheduler.framework.plugin import PreEnqueuePlugin
 from scheduler.messages.status import Refusal, failure
 from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod

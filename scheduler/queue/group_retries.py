@@ -21,7 +21,7 @@ class GroupRetries:
         """Group → time, and the pods (``namespace/name``) that wait."""
 
     def note(self, group: str, pod: str, time: int) -> None:
-        """The pod waits in the pool from now on; its own back-off ends at ``time``."""
+        """Note that a pod of the group waits in the pool; its own back-off ends at ``time``."""
         known = self._waiting.get(group)
         pods = {} if known is None else known[1]
         pods[pod] = None
@@ -30,7 +30,7 @@ class GroupRetries:
             heapq.heappush(self._heap, (time, group))
 
     def drop(self, group: str) -> None:
-        """The group is being tried."""
+        """Drop the group's time, since the group is tried now."""
         self._waiting.pop(group, None)
 
     def next(self) -> int | None:

@@ -1,4 +1,4 @@
-"""What each change of the cluster means to the cache and the queue, and what becomes of a pod whose attempt failed.
+"""Event handlers: each change of the cluster updates the cache and then the queue; failed pods are requeued.
 
 The cache is updated before the queue, for every kind; only a node's deletion is announced first, while the node is
 still known (docs/kube-scheduler/cycle.md §2, §9; queue.md §6.6).
@@ -183,7 +183,7 @@ class EventHandlers:
         return NOTHING
 
     def _enter_queue(self, info: PodInfo, now: Now) -> None:
-        """A pod of ours waits from now on. The siblings of one that completes its group's quorum are woken.
+        """Queue a pod of ours. The siblings of one that completes its group's quorum are woken.
 
         kube-scheduler 1.36 announces each pod to all others, which costs a gang the square of its size.
         """
@@ -201,7 +201,7 @@ class EventHandlers:
         return Aftermath(confirmation)
 
     def _pod_became_assigned(self, old: PodInfo | None, new: PodInfo, now: Now) -> Aftermath:
-        """Bound, by us or by another scheduler, or first seen when it already was."""
+        """Apply the assignment of a pod: bound by us or by another scheduler, or already bound when first observed."""
         assumed = self._cache.placed(new.uid) if self._cache.is_assumed(new.uid) else None
         nominated_node = self._nominator.nominated_node(new.uid)
         self._cache.groups.pending_gone(new)
@@ -214,7 +214,7 @@ class EventHandlers:
         if assumed is not None and assumed.node_name != new.node_name:
             self._queue.move_all(ASSIGNED_POD_DELETE, assumed, None, now)
         elif assumed is None and nominated_node and nominated_node != new.node_name:
-            # kube-scheduler 1.36 says nothing here, and those who could use the room sleep on.
+            # kube-scheduler 1.36 sends no event here, so pods that fit in the room keep waiting.
             released = (old or new).on_node(nominated_node)
             self._queue.move_all(ASSIGNED_POD_DELETE, released, None, now, _at_most(released.priority))
         self._handled(ASSIGNED_POD_ADD)
@@ -262,7 +262,7 @@ class EventHandlers:
         return NOTHING
 
     def _assumed_pod_deleted(self, uid: str, now: Now) -> Aftermath:
-        """A pod that we hold assumed is being deleted: its room is free for others at once."""
+        """Free the room of an assumed pod that terminates."""
         held = self._cache.placed(uid)
         if self._bindings.waits_in_permit(uid):
             aftermath = Aftermath(reject_waiting=uid)
@@ -273,7 +273,8 @@ class EventHandlers:
         return aftermath
 
     def _announce_lost_nomination(self, old: PodInfo, new: PodInfo | None, now: Now) -> None:
-        """For pods of at most its priority a nominated pod counted as if it ran on its node; it no longer does."""
+        """Send the event of freed room after a nomination ended to the pods for which the nominated pod counted, which
+        are of at most its priority."""
         node = old.pod.status.nominated_node_name
         if node and (new is None or new.pod.status.nominated_node_name != node):
             self._queue.move_all(ASSIGNED_POD_DELETE, old, None, now, _at_most(old.priority))
@@ -284,36 +285,35 @@ class EventHandlers:
     # --- decisions ----------------------------------------------------------------------------------------------------
 
     on_trial = ()
-    """What is assumed here is assumed in earnest."""
+    """None: these assumptions are made on the live cluster."""
 
     def assume(self, info: PodInfo) -> None:
-        """The pod counts on its node from now on, and is nominated nowhere. Raises InvariantViolation if it is placed
-        already."""
+        """Count the pod on its node and drop its nomination. Raises InvariantViolation if it is placed already."""
         self._cache.assume(info)
         self._nominator.delete(info.uid)
 
     def release(self, uid: str) -> None:
-        """The pod is no longer assumed; the queue gets no event."""
+        """Forget an assumed pod without an event for the queue."""
         self._cache.forget(uid)
 
     def apply(self, effects: Iterable[Effect]) -> None:
-        """What Reserve and Unreserve ask for."""
+        """Apply the effects of Reserve and Unreserve to the cache."""
         for effect in effects:
             self._cache.apply(effect)
 
     def allocation_sent(self, ticket: int, claim_uid: str) -> None:
-        """The allocation of a claim in flight is on its way to the API server."""
+        """Note that the allocation of a claim in flight has been sent to the API server."""
         self._cache.devices.write_sent(ticket, claim_uid)
 
     def write_answered(self, ticket: int) -> None:
-        """Of a write of any kind: what it wrote has been observed by now."""
+        """Note that a write of any kind has been answered; what it wrote has been observed."""
         self._queue.finish_waking()
         self._cache.devices.write_finished(ticket)
 
     # --- failed attempts ----------------------------------------------------------------------------------------------
 
     def gave_up_room(self, record: QueuedPod, now: Now) -> bool:
-        """Whether a pod was nominated that its gang now keeps from being tried: it holds no room, which others get.
+        """Drop the nomination of a pod that its gang now gates, which frees the room; returns whether it had one.
 
         kube-scheduler 1.36 keeps the room for it, for ever if the gang is never complete.
         """
@@ -325,10 +325,10 @@ class EventHandlers:
         return True
 
     def requeue_failed(self, record: QueuedPod, nomination: Nomination, now: Now) -> Fate:
-        """The attempt found no node, or ended with an error; its rejectors are on the record. Ends with ``done``.
+        """Requeue the pod of a failed attempt, whose rejectors are on the record, and end the attempt (``done``).
 
-        The pod comes back as it is now. The nomination is noted after that and before anything is written, so that the
-        next attempt of any pod already sees it.
+        The pod is queued in its latest version. Its nomination is set after that and before anything is written, so
+        that the next attempt of any pod already sees it.
         """
         latest = self._known_pods.get(record.key)
         if latest is not None and latest.uid != record.uid:
@@ -348,7 +348,7 @@ class EventHandlers:
         return Fate.REQUEUED
 
     def requeue_unbound(self, record: QueuedPod, assumed: PodInfo, is_rejection: bool, now: Now) -> Fate:
-        """The binding cycle failed after the pod was ``assumed`` (everything reserved is already unreserved).
+        """Requeue the pod of a failed binding cycle, after everything reserved was unreserved. ``assumed``: the pod.
 
         After an error every waiting pod gets the event of the freed room first, the pods in flight included. After a
         rejection (by Permit) the pod itself must not get it: its own failure would wake it. If the watch has confirmed
@@ -372,7 +372,7 @@ def _at_most(priority: int) -> OnlyIf:
 
 
 def _is_overtaken(kind: Kind, old: ApiObject, new: ApiObject) -> bool:
-    """Claims are known from our own writes before the watch shows them: it must not take us back (dra.md §11)."""
+    """Whether an observed claim is older than the known one, as learned from the answer to our write (dra.md §11)."""
     if kind is not Kind.RESOURCE_CLAIM or old.uid != new.uid:
         return False
     before, after = old.resource_version, new.resource_version
@@ -380,6 +380,6 @@ def _is_overtaken(kind: Kind, old: ApiObject, new: ApiObject) -> bool:
 
 
 def _is_same_version(old: ApiObject, new: ApiObject) -> bool:
-    """A list or a resync repeats what is known. Objects without a version are always new."""
+    """Whether an observed object is the known version, as in a list or a resync; never without a version."""
     version = new.metadata.resource_version
     return version != "" and version == old.metadata.resource_version and old.metadata.uid == new.metadata.uid

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, KeysView, Mapping, Sequence
 from enum import Enum
-from typing import Any
 
 from msgspec import Struct
 
@@ -22,6 +21,7 @@ from scheduler.framework.events import (
     DEFAULT_REGISTRATIONS,
     Action,
     ClusterEvent,
+    EventObject,
     EventRegistration,
     Facet,
     Hint,
@@ -41,6 +41,9 @@ from scheduler.framework.plugin import (
 from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
 
+Observed = EventObject | None
+"""An event's object before or after it; None where absent."""
+
 EXTENDER = "Extender"
 """The pseudo plugin that stands for all extenders among a pod's rejectors."""
 
@@ -52,7 +55,7 @@ class Listener(Struct, frozen=True):
     facets: tuple[Facet, ...] | None
     keys: HintKeys | None
 
-    def look_of(self, old: Any, new: Any) -> Hashable | None:
+    def look_of(self, old: Observed, new: Observed) -> Hashable | None:
         """Events of equal looks get equal answers, if they are not about the waiting pod itself. None: like no other.
 
         A facet that raises, or that is nothing to look up by, leaves it to the hint.
@@ -157,7 +160,7 @@ class HintMap:
         """What this plugin registered; nothing for a plugin that the profile hasn't got."""
         return tuple(one.event for one in self._profiles.get(profile, {}).get(plugin, ()))
 
-    def strategy(self, record: QueuedPod, event: ClusterEvent, old: Any, new: Any) -> Strategy:
+    def strategy(self, record: QueuedPod, event: ClusterEvent, old: Observed, new: Observed) -> Strategy:
         """Whether the event is worth another attempt at this pod.
 
         One Queue among several rejectors will do: an event seldom helps with all reasons at once, and the attempt finds
@@ -188,12 +191,26 @@ class HintMap:
         return strategy
 
     def would_wake(
-        self, plugin: str, listener: Listener, pod: PodInfo, event: ClusterEvent, old: Any, new: Any
+        self,
+        plugin: str,
+        listener: Listener,
+        pod: PodInfo,
+        event: ClusterEvent,
+        old: Observed,
+        new: Observed,
     ) -> bool:
         """Whether this plugin, were it the only rejector, would have the pod tried again."""
         return any(self._ask(plugin, hint, pod, event, old, new) is not Hint.SKIP for hint in listener.hints)
 
-    def _ask(self, plugin: str, hint: HintFunction, pod: PodInfo, event: ClusterEvent, old: Any, new: Any) -> Hint:
+    def _ask(
+        self,
+        plugin: str,
+        hint: HintFunction,
+        pod: PodInfo,
+        event: ClusterEvent,
+        old: Observed,
+        new: Observed,
+    ) -> Hint:
         """One plugin's opinion. A hint that raises counts as Queue: better one attempt too many than a lost pod."""
         stopwatch = self._stopwatch
         begun = stopwatch() if stopwatch is not None else 0.0

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import Struct
 
 from scheduler.errors import InvariantViolation
-from scheduler.framework.events import ClusterEvent
+from scheduler.framework.events import ClusterEvent, EventObject
 from scheduler.queue.queued_pod import QueuedPod
 
 EVENT_LIMIT = 100_000
@@ -26,8 +25,8 @@ class KeptEvent(Struct, frozen=True):
 
     number: int
     event: ClusterEvent
-    old: Any
-    new: Any
+    old: EventObject | None
+    new: EventObject | None
 
 
 class InFlight:
@@ -54,7 +53,7 @@ class InFlight:
         self._began[record.uid] = self._number
         self._records[record.uid] = record
 
-    def append(self, event: ClusterEvent, old: Any, new: Any) -> None:
+    def append(self, event: ClusterEvent, old: EventObject | None, new: EventObject | None) -> None:
         """Keeps an event for the attempts in flight; without any, it is dropped."""
         if not self._began:
             return

@@ -1,4 +1,4 @@
-"""Where each waiting pod is: active, in back-off, or in the pool; and the gates that it passes on its way."""
+"""The places of waiting pods: the active queue, the back-off queues and the pool, with the gates before them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduler.queue.story import Place
 
 
 class Places:
-    """A pod is in one place, by ``namespace/name``. Times are queue time in nanoseconds."""
+    """Moves pods, by ``namespace/name``, between places, so that each is in one. Queue time in nanoseconds."""
 
     __slots__ = ("_facts", "_flushes", "_held", "_last_ready", "active", "backoff", "pool", "pre_enqueue")
 

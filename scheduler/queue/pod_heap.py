@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from heapq import heapify, heappop, heappush
-from typing import Any
 
+from scheduler.framework.sort_keys import SortKey
 from scheduler.queue.queued_pod import QueuedPod
 
-Order = Callable[[QueuedPod], tuple[Any, ...]]
+Order = Callable[[QueuedPod], SortKey]
 """The sort key of a record; smaller is popped first."""
 
 _SLACK = 64
@@ -19,7 +19,7 @@ class Entry:
 
     __slots__ = ("number", "order", "record", "serial")
 
-    def __init__(self, order: tuple[Any, ...], number: int, serial: int, record: QueuedPod) -> None:
+    def __init__(self, order: SortKey, number: int, serial: int, record: QueuedPod) -> None:
         self.order = order
         self.number = number
         self.serial = serial
@@ -30,7 +30,7 @@ class Entry:
         return self.order, self.number, self.serial, self
 
 
-Ranked = tuple[tuple[Any, ...], int, int, Entry]
+Ranked = tuple[SortKey, int, int, Entry]
 """The heap's items. Tuples compare without a call into Python; serials are unique, so entries are never compared."""
 
 

@@ -14,7 +14,6 @@ pod of its name already waits). Every operation is one synchronous step that tak
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Iterable
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -26,6 +25,7 @@ from scheduler.framework.events import (
     POP_FROM_BACKOFF,
     SCHEDULE_ATTEMPT_FAILURE,
     ClusterEvent,
+    EventObject,
 )
 from scheduler.messages.now import Now
 from scheduler.queue.active import ActiveQueue
@@ -239,8 +239,8 @@ class SchedulingQueue(QueueListing):
     def move_all(
         self,
         event: ClusterEvent,
-        old: Any,
-        new: Any,
+        old: EventObject | None,
+        new: EventObject | None,
         now: Now,
         only: Only | None = None,
     ) -> int:
@@ -258,7 +258,7 @@ class SchedulingQueue(QueueListing):
         return self._waking.begin(self._moving(event, old, new, self.clock.read(now), only), len(self._places.pool))
 
     def _moving(
-        self, event: ClusterEvent, old: Any, new: Any, time: int, only: Only | None
+        self, event: ClusterEvent, old: EventObject | None, new: EventObject | None, time: int, only: Only | None
     ) -> Generator[None, None, int]:
         wake = Wake(self._places.pool, self._hints, event, old, new, self._places.pre_enqueue, only)
         moving = yield from wake.worth_moving()

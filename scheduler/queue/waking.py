@@ -6,12 +6,12 @@ Only this module calls hints for pods of the pool: once for each group of equiva
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Set
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Struct, field
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.framework.events import ClusterEvent
+from scheduler.framework.events import ClusterEvent, EventObject
 from scheduler.objects.meta import ApiObject, controller_of
 from scheduler.queue.hints import HintMap, Listener, Strategy
 from scheduler.queue.in_flight import InFlight
@@ -77,8 +77,8 @@ class Wake(Struct):
     pool: UnschedulablePool
     hints: HintMap
     event: ClusterEvent
-    old: Any
-    new: Any
+    old: EventObject | None
+    new: EventObject | None
     gatekeepers: Gatekeepers
     only: Only | None
     _own: dict[str, QueuedPod] = field(default_factory=dict)
@@ -191,12 +191,12 @@ class Wake(Struct):
         return self.hints.strategy(record, self.event, self.old, self.new)
 
 
-def _pod_of(obj: Any) -> tuple[str, str]:
+def _pod_of(obj: EventObject | None) -> tuple[str, str]:
     """``namespace/name`` and UID of the pod that an event's object is, or that controls it; empty for any other."""
     if isinstance(obj, PodInfo):
         return obj.key, obj.uid
     controller = controller_of(obj.metadata) if isinstance(obj, ApiObject) else None
-    if controller is None or controller.kind != "Pod":
+    if obj is None or controller is None or controller.kind != "Pod":
         return "", ""
     return f"{obj.metadata.namespace}/{controller.name}", controller.uid
 

@@ -102,6 +102,33 @@ def test_a_function_has_at_most_seven_parameters() -> None:
     assert not more, f"make a value of what belongs together: {sorted(more)}"
 
 
+def _is_plugin(node: ast.AST) -> bool:
+    return isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("Plugin") for base in node.bases)
+
+
+def test_a_built_in_plugin_assigns_to_itself_only_when_it_is_made() -> None:
+    """Plugins hold no state: two engines can share one set of profiles."""
+    plugins = [
+        (path, plugin)
+        for path in sorted((ROOT / "scheduler" / "plugins").rglob("*.py"))
+        for plugin in ast.walk(_tree(path))
+        if _is_plugin(plugin)
+    ]
+    assert len(plugins) > 20
+    assigned = [
+        _place(path, node.lineno)
+        for path, plugin in plugins
+        for method in ast.walk(plugin)
+        if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) and method.name != "__init__"
+        for node in ast.walk(method)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store | ast.Del)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    ]
+    assert not assigned, f"let it travel in a State, or in what the engine keeps: {assigned}"
+
+
 FOREIGN = re.compile(
     r"\b((?i:(no|some|every|any)body|anew|told|whoever|so many|so long|thereof|whom)|_?(MOST|LONGEST)_[A-Z]+)\b"
 )
@@ -130,6 +157,33 @@ def _is_foreign(text: str) -> bool:
     return any(match.group() not in TERMS for match in FOREIGN.finditer(text)) or bool(
         FOREIGN.search(WORD_BOUNDARY.sub(" ", text))
     )
+
+
+OTHER_WORDS = {
+    "scheduler/framework/classes": {
+        "dirty", "edition", "epoch", "generation", "look", "looks", "moved", "moves", "outdated", "position",
+    },
+}  # fmt: skip
+"""Words that a package's identifiers leave out, since its docstring has another one for each."""
+
+
+def _identifiers(path: Path) -> set[str]:
+    tree = _tree(path)
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    names |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    return names | {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+
+
+def test_a_package_with_a_glossary_has_one_word_for_one_thing() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for package, words in OTHER_WORDS.items()
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for name in sorted(_identifiers(path))
+        if words & set(WORD_BOUNDARY.sub(" ", name).lower().split())
+    ]
+    assert not found, f"see the glossary in the package's docstring: {found}"
 
 
 def test_the_words_are_those_of_the_field() -> None:

@@ -16,6 +16,7 @@ from scheduler.cluster.volumes.ranked import Wish
 from scheduler.cluster.volumes.reserved import Release, Reservation, StaticBinding
 from scheduler.objects.kinds import Kind
 from scheduler.objects.quantity import parse
+from scheduler.objects.storage import PersistentVolumeClaim
 from scheduler.testing.fragments import node_term
 from scheduler.testing.objects import pod
 from tests import builders
@@ -56,7 +57,8 @@ def has_room(cache: ClusterCache) -> list[bool]:
 
 
 def reserve_first(cache: ClusterCache) -> None:
-    claim = cache.objects.get(Kind.PERSISTENT_VOLUME_CLAIM, "default/c")
+    claim = cache.objects.find(PersistentVolumeClaim, "default/c")
+    assert claim is not None
     taken = builders.volume(
         "v0", storage_class="fast", claimed_by={"namespace": "default", "name": "c", "uid": claim.metadata.uid}
     )

@@ -25,6 +25,7 @@ from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import Kind, decode, decode_as
 from scheduler.objects.pod import Pod
 from scheduler.plugins.devices.dynamic_resources import DynamicResources
+from scheduler.plugins.devices.reservation import Decision
 from scheduler.plugins.devices.situation import special_claim_key
 
 NOW = Now(monotonic=1000.0, wall=1_800_000_000 * 10**9)
@@ -152,6 +153,7 @@ def allocations_on(engine: Engine, pod: Pod, node: str) -> list[dict[str, Any]]:
     for effect in effects:
         assert isinstance(effect, SetAside)
         decision = effect.decision
+        assert isinstance(decision, Decision)
         entries += [
             {"claim": claim.key, "allocation": msgspec.to_builtins(allocation)}
             for claim, allocation in decision.allocated

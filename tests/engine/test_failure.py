@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.failure import MAX_NOTE_BYTES, UNSEEN_SECONDS, cut_note
-from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
+from scheduler.framework.enqueue_context import EnqueueContext
+from scheduler.framework.plugin import PreEnqueuePlugin
 from scheduler.messages.commands import BindPod, PatchPodStatus
 from scheduler.messages.status import failure, unschedulable
 from tests.engine.driver import Cluster

@@ -6,7 +6,8 @@ import pytest
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.group_attempt import GroupResult
-from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
+from scheduler.framework.enqueue_context import EnqueueContext
+from scheduler.framework.plugin import PreEnqueuePlugin
 from scheduler.messages.commands import BindPod
 from scheduler.messages.status import Refusal, unresolvable
 from tests.engine.gangs import GANGS, TOPOLOGY, Gangs

@@ -99,6 +99,31 @@ def test_no_function_of_the_engine_has_more_than_seven_parameters() -> None:
                 assert count <= MAX_PARAMETERS, f"{module.__name__}.{method.__qualname__} has {count}"
 
 
+VERBS = {"decided", "answered", "pod_left", "due"}
+NOTICES = {"budget_shown", "configure", "doubt"}
+QUESTIONS = {
+    "as_leaving",
+    "concerned_by",
+    "held_back",
+    "holds_up_scheduling",
+    "is_removing_for",
+    "leaving",
+    "policy_of",
+    "policy_of_group",
+    "suspensions",
+    "victims_in_flight",
+}
+
+
+def test_making_room_has_four_verbs_and_its_page_lists_what_else_it_is_informed_of() -> None:
+    public = {name for name in vars(MakingRoom) if not name.startswith("_")} - {"CLAIMS"}
+    assert public == VERBS | NOTICES | QUESTIONS
+    assert room.__doc__ is not None
+    table = {line.split("``")[1] for line in room.__doc__.splitlines() if line.startswith("| ``")}
+    assert table == VERBS
+    assert all(f"``{name}``" in room.__doc__ for name in NOTICES)
+
+
 def test_two_engines_share_one_set_of_profiles() -> None:
     one, other = Cluster(), Cluster()
     other.engine.replace_profiles(one.profiles, other.engine.settings, other.now)

@@ -146,6 +146,7 @@ def test_unusable_added_affinity_refuses_the_configuration() -> None:
         "args",
         "NodeAffinity",
     )
+    assert args is not None
     ((path, message),) = NodeAffinity.validate_args(args, "args")
     assert path == (
         "args.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution"

@@ -28,8 +28,8 @@ def _node_is_for(pod_: PodInfo, _old: Any, new: Any) -> Hint:
     return Hint.QUEUE if new.labels.get("for") == pod_.labels.get("app") else Hint.SKIP
 
 
-def _is_another(pod_: PodInfo, old: PodInfo, _new: Any) -> Hint:
-    return Hint.QUEUE if old.uid != pod_.uid else Hint.SKIP
+def _is_another(pod_: PodInfo, old: PodInfo | None, _new: Any) -> Hint:
+    return Hint.QUEUE if old is not None and old.uid != pod_.uid else Hint.SKIP
 
 
 REGISTRATIONS = {

@@ -3,8 +3,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.enqueue_context import EnqueueContext
 from scheduler.framework.events import ClusterEvent, EventRegistration
-from scheduler.framework.plugin import EnqueueContext, PreEnqueuePlugin
+from scheduler.framework.plugin import PreEnqueuePlugin
 from scheduler.messages.status import Code, Refusal, unresolvable
 from scheduler.queue.gates import Gates
 from scheduler.queue.known_pods import KnownPods

@@ -93,10 +93,10 @@ def test_a_pod_deleted_bound_or_recreated_meanwhile_is_not_nominated() -> None:
 def test_readers_learn_which_nodes_changed_and_nothing_else() -> None:
     world = World()
     info = world.pod("a")
-    before = world.nominator.position
+    before = world.nominator.version
     world.nominator.delete("unknown")
     world.nominator.nominate(info, "")
-    assert world.nominator.position == before
+    assert world.nominator.version == before
     world.nominator.nominate(info, "n1")
     assert world.nominator.nodes_changed_since(before) == {"n1"}
 

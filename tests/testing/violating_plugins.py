@@ -283,9 +283,13 @@ class NameInHint(Honest):
         return (EventRegistration(ClusterEvent(Resource.NODE, Action.ADD), hint),)
 
 
+def _raises_without_an_old_object(pod: Any, old: Any, new: Any) -> Hint:
+    return Hint.QUEUE if old.metadata else Hint.SKIP
+
+
 class HintThatRaises(Honest):
     def events(self) -> tuple[EventRegistration, ...]:
-        return (EventRegistration(ClusterEvent(Resource.NODE, Action.ALL), lambda pod, old, new: old.metadata),)
+        return (EventRegistration(ClusterEvent(Resource.NODE, Action.ALL), _raises_without_an_old_object),)
 
 
 class FacetTooSmall(Honest):

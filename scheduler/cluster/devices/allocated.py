@@ -1,4 +1,4 @@
-"""Which devices are given to claims, whole or in shares."""
+"""Devices allocated to claims, whole or in shares."""
 
 from __future__ import annotations
 

@@ -88,21 +88,21 @@ class KeptAnswers:
 
 
 class KeptNeeds:
-    """What was worked out of claims' specs and of the DeviceClasses that they name."""
+    """Cached needs of claims, by their specs; void when a DeviceClass changes."""
 
     def __init__(self) -> None:
         self._version = -1
         self._by_spec: OrderedDict[Hashable, Any] = OrderedDict()
 
     def get(self, version: int, spec: Hashable) -> Any | None:
-        """None where nothing is known. ``version`` is that of the DeviceClasses: with a new one all is forgotten."""
+        """The kept value, or None. ``version`` is that of the DeviceClasses: a new one empties the cache."""
         if version != self._version:
             self._version = version
             self._by_spec.clear()
         return self._by_spec.get(spec)
 
     def put(self, spec: Hashable, value: Any) -> None:
-        """For the version that was asked for last; of too many the oldest leaves."""
+        """Keep a value for the version of the last ``get``; the oldest is evicted beyond ``MAX_SHAPES``."""
         self._by_spec[spec] = value
         if len(self._by_spec) > MAX_SHAPES:
             self._by_spec.popitem(last=False)

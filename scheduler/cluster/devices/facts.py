@@ -1,9 +1,9 @@
-"""What the cluster cache knows of devices: slices, allocated devices, and what is set aside for pods on their way."""
+"""The devices of the cluster: published slices, allocations, and what is set aside for pods that are being bound."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,9 @@ from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
+from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
 from scheduler.objects.resource_claims import Allocation, ResourceClaim
 
@@ -63,46 +65,46 @@ class Devices:
     # --- pods and nodes -----------------------------------------------------------------------------------------------
 
     def add(self, info: PodInfo, row: int) -> None:
-        """A pod came to a row: nothing to count, claims say who holds what."""
+        """Count a pod on a row: nothing to do, since claims say which pod holds what."""
 
     def remove(self, info: PodInfo, row: int) -> None:
-        """What is set aside lasts as long as the pod is on its node."""
+        """Release what is set aside for a pod that leaves its node."""
         self.give_back(info.uid)
 
     def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
-        """Another version of a pod on its row."""
+        """Replace a pod of a row by another version: nothing to do."""
 
     def node_changed(self, row: int) -> None:
-        """The Node of the row is another one, or gone."""
+        """Note that the Node of a row was replaced or removed."""
         self._reached.touch_row(row, with_pools=True)
         self.version += 1
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
-    def observe(self, kind: Kind, old: Any, new: Any) -> None:
-        """The store has just put ``new`` in the place of ``old`` (None: there was none, or there is none any more)."""
+    def observe(self, kind: Kind, old: ApiObject | None, new: ApiObject | None) -> None:
+        """Apply a change of the store, just after it: ``old`` is None for a new object, ``new`` for a removed one."""
         seen = self._seen.get(kind)
         if seen is None or (old is None and new is None) or seen + 1 != self._objects.version(kind):
             return
         self._seen[kind] = seen + 1
         self.version += 1
         if kind is Kind.RESOURCE_SLICE:
-            slices = [one for one in (old, new) if one is not None]
+            slices = [one for one in (old, new) if isinstance(one, ResourceSlice)]
             pools = dict.fromkeys((one.spec.driver, one.spec.pool.name) for one in slices)
             self._reached.touch_pools(pools)
-            self._slices.observe(old, new)
+            self._slices.observe(cast(ResourceSlice | None, old), cast(ResourceSlice | None, new))
             self._reached.touch_pools(pools)
             for one in slices:
                 self._reached.touch_nodes((one.spec.node_name or "",), with_pools=True)
             for pool in pools:
                 self._look_from_afar(pool)
         elif kind is Kind.RESOURCE_CLAIM:
-            self._claim_changed(old, new)
+            self._claim_changed(cast(ResourceClaim | None, old), cast(ResourceClaim | None, new))
         else:
-            self.classes.observe(old, new)
+            self.classes.observe(cast(DeviceClass | None, old), cast(DeviceClass | None, new))
 
     def _look_from_afar(self, key: PoolKey) -> None:
-        """Every node sees the counters of every pool, but they matter to others only while something is wrong."""
+        """Note a pool's counters as other nodes see them: they matter there only while the pool has a fault."""
         found = foreign_pool(self._slices, key)
         known = self._foreign.pop(key, None)
         if found is not None:
@@ -147,7 +149,7 @@ class Devices:
         return self._special.of(pod_uid)
 
     def catch_up(self) -> None:
-        """Rebuild what was put into the store without a word (tests, copies)."""
+        """Rebuild from the store where it changed without ``observe`` (tests, copies)."""
         for kind, seen in self._seen.items():
             version = self._objects.version(kind)
             if seen == version:
@@ -156,18 +158,18 @@ class Devices:
             self.version += 1
             self._reached.touch_all(with_pools=kind is Kind.RESOURCE_SLICE)
             if kind is Kind.RESOURCE_SLICE:
-                self._slices.rebuild(self._objects.all(kind).values())
+                self._slices.rebuild(self._objects.all_of(ResourceSlice).values())
                 self._foreign = {}
                 for key in self._slices.pools_with_counters:
                     self._look_from_afar(key)
             elif kind is Kind.DEVICE_CLASS:
                 self.classes.clear()
-                for device_class in self._objects.all(kind).values():
+                for device_class in self._objects.all_of(DeviceClass).values():
                     self.classes.observe(None, device_class)
             else:
                 self.stored = Holdings()
                 self._special = SpecialClaims()
-                for claim in self._objects.all(kind).values():
+                for claim in self._objects.all_of(ResourceClaim).values():
                     self._special.observe(None, claim)
                     if claim.allocation is not None:
                         self.stored.add(claim.key, claim.allocation)
@@ -217,7 +219,7 @@ class Devices:
         self.version += 1
 
     def _without_holder(self, claim_uid: str, pod_uid: str) -> tuple[str, ...] | None:
-        """The other pods that have the claim in flight; None if this one had it no more."""
+        """The other pods that have the claim in flight; None if this one no longer has it."""
         holders = self._pods_of_claim.pop(claim_uid, None)
         if holders is None:
             return None
@@ -227,11 +229,11 @@ class Devices:
         return rest
 
     def write_sent(self, ticket: int, claim_uid: str) -> None:
-        """The allocation of a claim in flight is on its way to the API server."""
+        """Note that the allocation of a claim in flight has been sent to the API server."""
         self._writes[ticket] = claim_uid
 
     def write_finished(self, ticket: int) -> None:
-        """It was written or not; what was, has been observed by now."""
+        """Note that the write of an allocation has ended; if it succeeded, the claim has been observed."""
         claim_uid = self._writes.pop(ticket, None)
         if claim_uid is not None and claim_uid not in self._writes.values():
             self._drop_orphan(claim_uid)
@@ -275,7 +277,7 @@ class Devices:
 
     def signatures(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """By row asked, a number: equal for nodes whose devices look alike and are taken alike, whatever the nodes are
-        called. Numbers of one ``looks_epoch`` compare."""
+        called. Numbers of one ``looks_version`` compare."""
         versions, holdings = self.row_versions(), (self.stored, self.in_flight)
         return self._looks.of_rows(rows, versions, self.common_version, PoolLooks(self._pools_and_name, holdings))
 
@@ -296,10 +298,10 @@ class Devices:
         """Equal for signatures of nodes that would look alike if no claim held a device."""
         return self._looks.bare(signature)
 
-    def looks_epoch(self) -> int:
+    def looks_version(self) -> int:
         """Ask before ``signatures``: numbers may be forgotten here, and only here."""
         self._looks.forget_if_crowded()
-        return self._looks.epoch
+        return self._looks.version
 
     @property
     def common_version(self) -> int:
@@ -351,9 +353,9 @@ class Devices:
         """Raise InvariantViolation unless a recount of all claims gives the same."""
         self.catch_up()
         recount = Holdings()
-        for claim in self._objects.all(Kind.RESOURCE_CLAIM).values():
-            if claim.allocation is not None:
-                recount.add(claim.key, claim.allocation)
+        for written in self._objects.all_of(ResourceClaim).values():
+            if written.allocation is not None:
+                recount.add(written.key, written.allocation)
         if recount != self.stored:
             raise InvariantViolation("allocated devices differ from a recount")
         placed = {uid for pods in self._table.pods for uid in pods}

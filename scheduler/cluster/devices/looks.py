@@ -12,7 +12,7 @@ from scheduler.cluster.devices.pools import Pool
 from scheduler.cluster.devices.slices import PoolKey
 
 MAX_LOOKS = 65_536
-"""Different looks of a node's devices that are distinguished before all are forgotten."""
+"""Different looks of a node's devices that are numbered before all numbers are dropped."""
 UNKNOWN = -1
 
 
@@ -21,7 +21,7 @@ PoolLook = tuple[Hashable, Hashable]
 
 
 class PoolLooks:
-    """What is asked for one question about rows. ``pools_of``: by row what its node can reach, and its name."""
+    """What one question about rows reads. ``pools_of``: by row, the pools that its node can reach, and its name."""
 
     __slots__ = ("holdings", "of_common", "of_pool", "pools_of")
 
@@ -35,10 +35,10 @@ class PoolLooks:
 
 
 class Looks:
-    """By row, the number of its look. ``epoch`` grows when numbers are given again, which voids answers by number."""
+    """By row, the number of its look. ``version`` grows when numbers are given again, which voids answers by number."""
 
     def __init__(self) -> None:
-        self.epoch = 0
+        self.version = 0
         self._contents: dict[bytes, int] = {}
         self._pool_numbers: dict[PoolLook, int] = {}
         self._bare_pools: dict[Hashable, int] = {}
@@ -54,7 +54,7 @@ class Looks:
 
     def fork(self) -> Looks:
         other = Looks()
-        other.epoch = self.epoch
+        other.version = self.version
         other._contents = dict(self._contents)
         other._pool_numbers = dict(self._pool_numbers)
         other._bare_pools = dict(self._bare_pools)
@@ -78,7 +78,7 @@ class Looks:
             self._bare.clear()
             self._contents.clear()
             self._versions[:] = UNKNOWN
-            self.epoch += 1
+            self.version += 1
 
     def of_rows(
         self,

@@ -207,5 +207,6 @@ def _fault(kept: list[SlicePart], devices: list[ReachableDevice], consumers: tup
 
 
 def _has_conditions(pool: Pool) -> bool:
-    """Of pools that can be used: in the order the others come with those that have none, as in kube-scheduler 1.36."""
+    """Whether a device of the pool has binding conditions; pools that cannot be used sort with those that have none, as
+    in kube-scheduler 1.36."""
     return pool.state is PoolState.COMPLETE and any(one.device.fields.binding_conditions for one in pool.devices)

@@ -1,4 +1,4 @@
-"""What the node of each row can reach, kept until it changes, and which rows have other devices than before."""
+"""The device pools that each node can reach, cached, and the versions of the rows whose devices have changed."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
 from scheduler.objects.resource_claims import Allocation
@@ -18,15 +16,15 @@ class ClaimInFlight(Struct, frozen=True):
 
 
 class SetAside(Struct, frozen=True):
-    """The claims of a pod that is on its way to ``node``. ``decision``: all that is to be written, for the plugin."""
+    """The claims of a pod assumed on ``node``. ``decision``: all that is to be written, opaque to the cache."""
 
     pod_uid: str
     node: str
     claims: tuple[ClaimInFlight, ...]
-    decision: Any = None
+    decision: object = None
 
 
 class GiveBack(Struct, frozen=True):
-    """What is set aside for a pod is free again. Nothing happens if it has nothing."""
+    """Releases what is set aside for a pod, if anything is."""
 
     pod_uid: str

@@ -8,7 +8,7 @@ from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION
 
 
 def special_claim_uid(pod_uid: str) -> str:
-    """What stands for the UID of the claim that is yet to be made for a pod's extended resources."""
+    """A placeholder UID for the claim that will be created for a pod's extended resources."""
     return f"extended-resources:{pod_uid}"
 
 

@@ -1,5 +1,5 @@
-"""Which pods differ only in the identity of their claims, such as those of a StatefulSet: if one of them finds no node,
-none of the others does while the cluster stays the same."""
+"""A key for pods that differ only in the identity of their claims, such as those of a StatefulSet: if one of them finds
+no node, neither do the others while the cluster does not change."""
 
 from __future__ import annotations
 

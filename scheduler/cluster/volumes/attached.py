@@ -1,4 +1,4 @@
-"""How many volumes of each CSI driver are attached to each node, against how many can be.
+"""The number of volumes of each CSI driver attached to each node, and the limits.
 
 Source: docs/kube-scheduler/volumes.md §6.
 """
@@ -130,7 +130,7 @@ class AttachedVolumes:
         self._stale.update(self._rows_of_claim.of(key))
 
     def mark_volume(self, name: str) -> None:
-        """A volume came, went, or is another one: its claim's users and its attachments count differently."""
+        """Note that a volume was added, changed or removed: its users and attachments are counted again."""
         for key in self._index.claims_by_volume.of(name):
             self.mark_claim(key)
         for attachment in self._index.attachments_by_volume.of(name).values():
@@ -197,7 +197,7 @@ class AttachedVolumes:
         return True
 
     def refresh(self) -> None:
-        """Count again what may have changed; call it before asking."""
+        """Count the marked rows again; call it before any question."""
         table = self._table
         if self._names_version != table.names_version:
             self._look_at_names()
@@ -211,7 +211,7 @@ class AttachedVolumes:
             self._stale_pods = set()
 
     def _look_at_names(self) -> None:
-        """Rows that belong to another node now are stale."""
+        """Mark the rows that belong to another node now."""
         table = self._table
         self._rows.extend([_NO_LIMITS] * (table.size - len(self._rows)))
         self._names.extend([""] * (table.size - len(self._names)))
@@ -294,7 +294,7 @@ class AttachedVolumes:
     ) -> AttachedOnNode:
         """The account of a node with these pods on it, whatever rows say. ``known``: UID → volumes with a limit of pods
         that need not be looked at."""
-        csi_node: CSINode | None = self._objects.get(Kind.CSI_NODE, node)
+        csi_node = self._objects.find(CSINode, node)
         if csi_node is None:
             return _NO_LIMITS
         limits, migrated = csi_node.limits, csi_node.migrated_plugins
@@ -317,7 +317,7 @@ class AttachedVolumes:
         for attachment in self._index.attachments_by_node.of(node).values():
             attacher, name = attachment.spec.attacher, attachment.spec.source.persistent_volume_name
             if attacher and name:
-                volume: PersistentVolume | None = self._objects.get(Kind.PERSISTENT_VOLUME, name)
+                volume = self._objects.find(PersistentVolume, name)
                 if volume is not None and volume.spec.csi is not None:
                     yield Attachable(attacher, volume.spec.csi.volume_handle)
 

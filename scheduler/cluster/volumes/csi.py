@@ -1,4 +1,4 @@
-"""Which volumes of a pod are attached by a CSI driver, and so count against the driver's limit on the node."""
+"""The volumes of a pod that a CSI driver attaches, which count against the driver's limit on the node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.volumes.migration import CSI_DRIVERS, csi_handle, in_tree_plugin
 from scheduler.errors import SchedulerError
-from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import controller_of
 from scheduler.objects.pod import Volume
 from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -86,7 +85,7 @@ def _volumes(info: PodInfo, objects: ObjectStore, *, is_running: bool) -> Iterat
         if key is None:
             yield from _inline(volume)
             continue
-        claim: PersistentVolumeClaim | None = objects.get(Kind.PERSISTENT_VOLUME_CLAIM, key)
+        claim = objects.find(PersistentVolumeClaim, key)
         if claim is not None and (volume.ephemeral is None or is_made_for(claim, info)):
             yield from _of_claim(claim, objects)
         elif not is_running:
@@ -102,7 +101,7 @@ def _inline(volume: Volume) -> Iterator[Attachable]:
 def _of_claim(claim: PersistentVolumeClaim, objects: ObjectStore) -> Iterator[Attachable]:
     volume: PersistentVolume | None = None
     if claim.spec.volume_name:
-        volume = objects.get(Kind.PERSISTENT_VOLUME, claim.spec.volume_name)
+        volume = objects.find(PersistentVolume, claim.spec.volume_name)
     if volume is None:
         yield from _to_be_made(claim, objects)
         return
@@ -124,7 +123,7 @@ def _to_be_made(claim: PersistentVolumeClaim, objects: ObjectStore) -> Iterator[
     """An unbound claim counts as a volume of its own, of the driver that will make it."""
     found: StorageClass | None = None
     if claim.storage_class:
-        found = objects.get(Kind.STORAGE_CLASS, claim.storage_class)
+        found = objects.find(StorageClass, claim.storage_class)
     if found is None:
         return
     # No driver's handle begins with a NUL: it stands for kube-scheduler's random prefix.

@@ -1,4 +1,4 @@
-"""Claims, volumes, classes and attachments as scheduling needs them, with what was decided but is not written yet.
+"""Claims, volumes, classes and attachments as scheduling reads them, with the assumptions not written yet.
 
 Storage objects live in the ObjectStore like all others; this keeps what is found by anything but their key, lays
 assumptions over PersistentVolumes and claims, and remembers what each pod on its way to a node has set aside
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
-from typing import Any
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from scheduler.cluster.volumes.pools import CapacityPool, VolumePool, node_affin
 from scheduler.cluster.volumes.reserved import Reservation
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
 from scheduler.objects.node_selectors import NodeSelector
 from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 
@@ -96,7 +97,7 @@ class Volumes:
         self.release(info.uid)
 
     def replace(self, known: PodInfo, info: PodInfo, row: int) -> None:
-        """Another version of a pod on its row."""
+        """Replace a pod of a row by another version."""
         if known.pod.spec.volumes == info.pod.spec.volumes:
             if info.pod.spec.volumes:
                 self.release(info.uid)
@@ -128,27 +129,28 @@ class Volumes:
 
     @property
     def table(self) -> NodeTable:
-        """The table whose rows are meant here."""
+        """The table that rows refer to."""
         return self._table
 
     def is_of(self, table: NodeTable) -> bool:
-        """Whether rows here mean rows of this table. They do not where the table is a private copy for a what-if."""
+        """Whether rows refer to this table; they do not if it is a private copy for a what-if."""
         return table is self._table
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
-    def observe(self, kind: Kind, old: Any, new: Any) -> None:
-        """The store has just put ``new`` in the place of ``old`` (None: there was none, or there is none any more)."""
+    def observe(self, kind: Kind, old: ApiObject | None, new: ApiObject | None) -> None:
+        """Apply a change of the store, just after it: ``old`` is None for a new object, ``new`` for a removed one."""
         seen = self._seen.get(kind)
-        if seen is None or (old is None and new is None) or seen + 1 != self._objects.version(kind):
+        changed = new if new is not None else old
+        if seen is None or changed is None or seen + 1 != self._objects.version(kind):
             return
         self._seen[kind] = seen + 1
-        changed = new if new is not None else old
         match kind:
             case Kind.PERSISTENT_VOLUME:
                 self._assumed_volumes.settle(changed.key)
                 self._index.change(kind, old, new)
-                if old is None or new is None or attachable(old) != attachable(new):
+                volumes = cast(PersistentVolume | None, old), cast(PersistentVolume | None, new)
+                if volumes[0] is None or volumes[1] is None or attachable(volumes[0]) != attachable(volumes[1]):
                     self._attached.mark_volume(changed.key)
             case Kind.PERSISTENT_VOLUME_CLAIM:
                 self._assumed_claims.settle(changed.key)
@@ -180,13 +182,13 @@ class Volumes:
         return self._index.pool(storage_class)
 
     def capacity(self, storage_class: str) -> CapacityPool:
-        """What drivers say they can still make of a class."""
+        """The capacity that drivers report for volumes of a class."""
         self._catch_up()
         return self._index.capacity(storage_class)
 
     @property
     def attached(self) -> AttachedVolumes:
-        """How many volumes each row has and can have; up to date."""
+        """The attached volumes of each row and their limits, brought up to date."""
         self._catch_up()
         self._attached.refresh()
         return self._attached
@@ -225,15 +227,15 @@ class Volumes:
     # --- assumptions --------------------------------------------------------------------------------------------------
 
     def volume(self, name: str) -> PersistentVolume | None:
-        """The volume with what was decided about it."""
+        """The volume by name, as assumed if an assumption about it holds."""
         return self._assumed_volumes.get(name)
 
     def claim(self, key: str) -> PersistentVolumeClaim | None:
-        """The claim (``namespace/name``) with what was decided about it."""
+        """The claim (``namespace/name``), as assumed if an assumption about it holds."""
         return self._assumed_claims.get(key)
 
     def reservation(self, pod_uid: str) -> Reservation | None:
-        """What the pod has set aside on its way to its node; None if all its claims were bound before."""
+        """The pod's reservation until it is bound; None if all its claims were bound before."""
         return self._reservations.get(pod_uid)
 
     def reserve(self, reservation: Reservation) -> None:
@@ -251,7 +253,7 @@ class Volumes:
             raise
 
     def release(self, pod_uid: str) -> None:
-        """What the pod has set aside is free again. Nothing happens if it has nothing."""
+        """Release the pod's reservation, if it has one."""
         reservation = self._reservations.pop(pod_uid, None)
         if reservation is None:
             return

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from scheduler.cluster.assumed import AssumedObjects
 from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.volumes.pools import CapacityPool, VolumePool
 from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
 from scheduler.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim, VolumeAttachment
 
 Entry = TypeVar("Entry")
@@ -79,24 +80,24 @@ class StorageIndex:
         return found
 
     def refresh_volume(self, name: str) -> None:
-        """A volume was assumed or is no longer."""
-        stored: PersistentVolume | None = self._objects.get(Kind.PERSISTENT_VOLUME, name)
+        """Update a volume in its pool after it was assumed, or the assumption dropped."""
+        stored = self._objects.find(PersistentVolume, name)
         current = self._assumed.get(name)
         if stored is not None and current is not None:
             if stored.storage_class not in self._pools:
                 self._pools[stored.storage_class] = VolumePool()
             self._pools.writable(stored.storage_class, VolumePool.copied).put(current)
 
-    def change(self, kind: Kind, old: Any, new: Any) -> None:
+    def change(self, kind: Kind, old: ApiObject | None, new: ApiObject | None) -> None:
         match kind:
             case Kind.PERSISTENT_VOLUME:
-                self._change_volume(old, new)
+                self._change_volume(cast(PersistentVolume | None, old), cast(PersistentVolume | None, new))
             case Kind.PERSISTENT_VOLUME_CLAIM:
-                self._change_claim(old, new)
+                self._change_claim(cast(PersistentVolumeClaim | None, old), cast(PersistentVolumeClaim | None, new))
             case Kind.CSI_STORAGE_CAPACITY:
-                self._change_capacity(old, new)
+                self._change_capacity(cast(CSIStorageCapacity | None, old), cast(CSIStorageCapacity | None, new))
             case Kind.VOLUME_ATTACHMENT:
-                self._change_attachment(old, new)
+                self._change_attachment(cast(VolumeAttachment | None, old), cast(VolumeAttachment | None, new))
 
     def fork(self, objects: ObjectStore, volumes: AssumedObjects[PersistentVolume]) -> StorageIndex:
         """The same over forks of what it stands on. Whichever side changes a class's volumes first copies them."""

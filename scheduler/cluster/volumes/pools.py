@@ -1,4 +1,4 @@
-"""What a storage class has to offer: its PersistentVolumes that claims can be bound to, and its free capacity."""
+"""The PersistentVolumes of a storage class that claims can be bound to, and its reported capacity."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_SIZES = 16
 
 
 def node_affinity_of(volume: PersistentVolume) -> NodeSelector | None:
-    """What a volume requires of its nodes' labels; None if it can be used everywhere."""
+    """The node affinity of a volume; None if every node can use it."""
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return None

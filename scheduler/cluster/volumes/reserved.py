@@ -26,7 +26,7 @@ class Provision(Struct, frozen=True):
 
 
 class Reservation(Struct, frozen=True):
-    """What a pod on its way to ``node`` has set aside. Bindings are sorted by the name of the volume."""
+    """Volumes and claims set aside for a pod assumed on ``node``. Bindings are sorted by the name of the volume."""
 
     pod_uid: str
     node: str
@@ -35,6 +35,6 @@ class Reservation(Struct, frozen=True):
 
 
 class Release(Struct, frozen=True):
-    """The pod is not coming: what it has set aside is free again. Nothing happens if it has nothing."""
+    """Releases the pod's reservation, if it has one."""
 
     pod_uid: str

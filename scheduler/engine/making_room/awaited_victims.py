@@ -1,9 +1,9 @@
 """Pods that wait for victims to be gone: the removals that are in the state DYING, found by their victims.
 
-Tried earlier, such a pod finds its room still taken and only reports so to the API server. So after a successful
-removal it is tried at the moment at which its last victim is gone; until then neither other pods' victims, whose room
-is not for it, nor its own first ones wake it (in kube-scheduler each of them would). Other events wake it like any pod.
-Once such an event has had it tried, fewer victims may be enough, and each one on its node wakes it.
+An attempt before the victims are gone would fail again. So after a successful removal the pod is tried when its last
+victim is gone; until then neither victims of other preemptors nor its own earlier ones wake it (in kube-scheduler each
+of them does). Other events wake it like any pod. After an attempt caused by such an event fewer victims may be enough,
+so each victim on its node wakes it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class AwaitedVictims:
     # --- until all are gone -------------------------------------------------------------------------------------------
 
     def await_end(self, removal: Removal, victims: Iterable[str]) -> None:
-        """``victims``: UIDs of pods that terminate; at least one."""
+        """Wait until these pods, which terminate, are gone. ``victims``: their UIDs, at least one."""
         uid = removal.preemptor.uid
         self._stop_awaiting(uid)
         removal.become(RemovalState.DYING)
@@ -113,8 +113,8 @@ class AwaitedVictims:
 
 
 class ConcernedByVictim(Struct, frozen=True):
-    """The pods that a victim's end on ``node`` concerns: all but those that wait for victims on another node, or for
-    further ones."""
+    """The waiting pods to notify of a victim that left ``node``: all but those that wait for victims on another node,
+    or for further victims."""
 
     waiting: Set[str]
     need_all: Set[str]

@@ -1,4 +1,4 @@
-"""Victims whose deletion the API server has granted, and what of it the watch has not shown yet."""
+"""Victims whose deletion the API server has granted and the watch has not shown yet."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class GrantedDeletions:
 
     def grant(self, victim: PodInfo, now: Now) -> None:
         """Record a granted deletion, which the budgets do not count yet."""
+        self.forget_old(now)
         self._uncounted[victim.uid] = now.monotonic, victim
 
     def leaves(self, uid: str, condition: Condition | None, now: Now) -> None:
@@ -53,7 +54,7 @@ class GrantedDeletions:
         return msgspec.structs.replace(pod, metadata=metadata, status=status)
 
     def budget_shown(self, namespace: str) -> None:
-        """The watch shows a budget: its status may now count the victims of its namespace."""
+        """Stop counting the victims of a namespace: the status of a budget there may count them now."""
         for uid in [uid for uid, (_, info) in self._uncounted.items() if info.namespace == namespace]:
             del self._uncounted[uid]
 

@@ -1,15 +1,15 @@
-"""Preemption policy of a pod: the configuration, and the results of its preemptions so far.
+"""Preemption policies: the configuration, and for each preemptor the results of its earlier preemptions.
 
 Three kinds of preemption end without a placement, and each would repeat for ever if it were not remembered:
 
-- others take the room as soon as it is free, since they know nothing of the nomination (a second scheduler whose
-  ReplicaSet fills the node again): after some rounds within a while the node is left out for this preemptor;
+- other pods take the room as soon as it is free, since their scheduler ignores the nomination (a ReplicaSet fills the
+  node again): after some rounds within a while the node is left out for this preemptor;
 - with strict budgets the API server refuses an eviction: the node is left out for a minute;
 - the victims do not end (a dead kubelet, a finalizer): after the nomination timeout the node is given up.
 
-A round counts for the preemptor or, where it has a controller, for all pods of that controller; and only once it is
-known to have failed: the pod had to preempt again, or failed where it was bound. A Deployment whose pods take
-one place after the other from a node is not stopped.
+A round counts for the preemptor or, if it has a controller, for all pods of that controller; and only once it is known
+to have failed: the pod had to preempt again, or failed where it was bound. A Deployment whose pods preempt on one node
+one after the other is not stopped.
 """
 
 from __future__ import annotations

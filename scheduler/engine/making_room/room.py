@@ -9,6 +9,18 @@ since its deletion may be the very event that the preemptor waits for.
 With strict budgets victims leave by eviction instead: the API server says no where a budget would be broken, and writes
 the DisruptionTarget condition itself, together with the deletion, so that a pod that stays never bears it.
 
+What happens to the machine, each a method that returns steps:
+
+| verb | when |
+|---|---|
+| ``decided`` | an attempt has ended: its victims are to go, or its pod waits for others' |
+| ``answered`` | the API server has answered a write about a victim |
+| ``pod_left`` | a pod has begun to terminate, is bound, has ended or is gone, as a preemptor or a victim |
+| ``due`` | what the machine has put off is due: a deadline, or a removal whose last step has been applied |
+
+It is also informed of budgets (``budget_shown``: they may count victims as gone by now), of watches that may have
+missed events (``doubt``), and of new settings (``configure``). Everything else is a question.
+
 Source: docs/kube-scheduler/preemption.md §7. In synchronous mode no pod is tried while a removal runs, and the gate
 opens only when it has ended. Other than kube-scheduler's synchronous mode, which removes all victims side by side
 within the cycle, the order of the victims is the same as above.
@@ -48,8 +60,10 @@ _NO_UIDS: frozenset[str] = frozenset()
 
 
 class Left(Enum):
-    """How a pod left the queue or its node."""
+    """How a pod left the queue or its node, or begins to."""
 
+    TERMINATING = "terminating"
+    """Its deletion has begun: no preemptor is gated for it as its last victim any more."""
     BOUND = "bound"
     """It is bound; as a victim it still exists."""
     FAILED = "failed"
@@ -72,7 +86,6 @@ class RoomReads(Struct, frozen=True):
 class MakingRoom:
     """All removals under way, by the preemptor's UID, and the results of earlier ones.
 
-    Four verbs change it: an attempt was ``decided``, a write was ``answered``, a ``pod_left``, a deadline is ``due``.
     ``limit``: how many removals may run at once. ``own``: the scheduler names of our profiles.
     """
 
@@ -110,12 +123,6 @@ class MakingRoom:
         self.times = {SUCCESS: RemovalTimes(), ERROR: RemovalTimes()}
         """Durations of completed removals, by result."""
         self.configure(settings, own)
-
-    def configure(self, settings: PreemptionSettings, own: Collection[str]) -> None:
-        """Replace the settings, also for removals under way; the memory of past preemptions stays."""
-        self._writes.is_strict = settings.pdb_policy is PDBPolicy.STRICT
-        self._is_synchronous = settings.mode is PreemptionMode.SYNC
-        self._policies.configure(settings, own)
 
     # --- what others ask ----------------------------------------------------------------------------------------------
 
@@ -176,6 +183,10 @@ class MakingRoom:
         """The pending pods to notify that this one has left its node; None = all of them."""
         return self._awaited.concerned_by(gone, self._writes.is_strict)
 
+    def as_leaving(self, pod: Pod) -> Pod:
+        """The pod as the API server has it: a granted deletion is known before the watch shows it."""
+        return self._granted.as_leaving(pod)
+
     def victims_in_flight(self, now: Now) -> tuple[PodInfo, ...]:
         """Victims whose removal is decided, but which the budgets' status does not count as gone yet."""
         self._granted.forget_old(now)
@@ -225,7 +236,10 @@ class MakingRoom:
         return [self._writes.deletion(removal, victim)]
 
     def pod_left(self, uid: str, how: Left) -> list[Step]:
-        """A pod is bound, has ended, or is gone, as a preemptor or a victim."""
+        """A pod terminates, is bound, has ended, or is gone, as a preemptor or a victim."""
+        if how is Left.TERMINATING:
+            self._leaves(uid)
+            return []
         if how is Left.BOUND:
             self._policies.placed(uid)
             return []
@@ -238,37 +252,34 @@ class MakingRoom:
         self._put_off.pop(uid, None)
         return self._try_all_nominated_to(self._awaited.gone(uid), but=uid)
 
-    def due(self, deadline: NominationDeadline | SuspensionEnd | RoundEnd, now: Now) -> list[Step]:
-        """Apply an expired deadline: a preemption's time is over, or a node may be tried again."""
-        return self._policies.due(deadline, now)
-
-    # --- observations -------------------------------------------------------------------------------------------------
-
-    def shown(self, pod: Pod) -> Pod:
-        """The watch shows the pod. Returns it as the API server has it: granted deletions are known before the watch
-        shows them."""
-        if pod.metadata.deletion_timestamp is not None:
-            self._leaves(pod.metadata.uid)
-            return pod
-        return self._granted.as_leaving(pod)
-
-    def budget_shown(self, namespace: str) -> None:
-        """The watch shows a budget of this namespace."""
-        self._granted.budget_shown(namespace)
-
-    def settled(self, step: VictimSettled, now: Now) -> list[Step]:
-        """The effect of a victim's removal on the cluster has been applied: the removal continues."""
-        removal = self._running.get(step.preemptor_uid)
+    def due(self, what: NominationDeadline | SuspensionEnd | RoundEnd | VictimSettled, now: Now) -> list[Step]:
+        """Apply an expired deadline (a preemption's time is over, or a node may be tried again), or go on with a
+        removal once the effect of a victim's removal on the cluster has been applied."""
+        if not isinstance(what, VictimSettled):
+            return self._policies.due(what, now)
+        removal = self._running.get(what.preemptor_uid)
         if removal is None:
             return []
-        removal.outstanding.pop(step.victim_uid, None)
+        removal.outstanding.pop(what.victim_uid, None)
         return self._go_on(removal, now)
+
+    # --- what it is informed of ---------------------------------------------------------------------------------------
+
+    def budget_shown(self, namespace: str) -> None:
+        """The watch shows a budget of this namespace, which may count its victims as gone by now."""
+        self._granted.budget_shown(namespace)
 
     def doubt(self) -> list[Step]:
         """Watch events may have been missed: the state of victims is uncertain, and no pod counts as certainly
         gated."""
         self._held.clear()
         return self._try_all_nominated_to(self._awaited.take_all())
+
+    def configure(self, settings: PreemptionSettings, own: Collection[str]) -> None:
+        """Replace the settings, also for removals under way; the memory of past preemptions stays."""
+        self._writes.is_strict = settings.pdb_policy is PDBPolicy.STRICT
+        self._is_synchronous = settings.mode is PreemptionMode.SYNC
+        self._policies.configure(settings, own)
 
     # --- one removal --------------------------------------------------------------------------------------------------
 

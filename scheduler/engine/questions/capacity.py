@@ -172,14 +172,7 @@ def _scalars(shapes: Sequence[tuple[Shape, _Copies]]) -> tuple[str, ...]:
 
 def _shapes(engine: Engine) -> Generator[None, None, list[tuple[Shape, PodInfo]]]:
     """The shapes of most waiting pods, then those of most running pods of any scheduler."""
-    searching = engine.queue.first_waiting(MAX_WAITING, _SLICE)
-    while True:
-        try:
-            next(searching)
-        except StopIteration as end:
-            waiting = [record.info for record in end.value]
-            break
-        yield
+    waiting = [record.info for record in (yield from engine.queue.first_waiting(MAX_WAITING, _SLICE))]
     found = yield from _most(waiting, True)
     known = {shape.name for shape, _ in found}
     running = yield from _most(list(engine.cache.pods.values()), False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -11,7 +11,6 @@ from msgspec import Struct
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.questions.trial import Trial
 from scheduler.objects.budget import PodDisruptionBudget
-from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject, controller_of
 from scheduler.objects.pod import Pod, PodStatus
 from scheduler.objects.selectors import Selector, SelectorError, parse_selector
@@ -55,7 +54,7 @@ class Evictions:
         self._trial = trial
         self._serial = 0
         self.budgets: list[BudgetInTheWay] = []
-        for key, written in trial.cache.objects.all(Kind.POD_DISRUPTION_BUDGET).items():
+        for key, written in trial.cache.objects.all_of(PodDisruptionBudget).items():
             budget = _budget(key, written)
             if budget is not None:
                 self.budgets.append(budget)
@@ -151,9 +150,7 @@ def with_own_name(known: AnyObject, name: str) -> AnyObject:
     return msgspec.structs.replace(known, metadata=metadata)
 
 
-def _budget(key: str, written: Any) -> BudgetInTheWay | None:
-    if not isinstance(written, PodDisruptionBudget):
-        return None
+def _budget(key: str, written: PodDisruptionBudget) -> BudgetInTheWay | None:
     try:
         selector = parse_selector(written.spec.selector)
     except SelectorError:

@@ -38,6 +38,7 @@ from scheduler.engine.questions.evictions import Evictions
 from scheduler.engine.questions.names import WrongName
 from scheduler.engine.questions.trial import DEFAULT_SEED, Basis, Trial, Tried
 from scheduler.engine.questions.workloads import Priorities, Workload, WrongManifest, workload_of
+from scheduler.framework.sort_keys import SortKey
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal
 from scheduler.queue.clock import SECOND
@@ -119,7 +120,7 @@ class _Prediction:
         self._start = engine.queue.clock.read(now)
         self._gates = gates_of(self._trial.profiles, self._trial.cache, engine.room, QueueMetrics())
         self._sort = next(iter(self._trial.profiles.values())).queue_sort
-        self._heap: list[tuple[tuple[Any, ...], int, PodInfo, str, str, tuple[Workload, int] | None]] = []
+        self._heap: list[tuple[SortKey, int, PodInfo, str, str, tuple[Workload, int] | None]] = []
         self._serial = 0
         self._consequences = Consequences()
         self._placements: list[Placement] = []

@@ -12,7 +12,6 @@ are answered by the recording's events, and extenders can't be asked.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -180,8 +179,8 @@ class Otherwise:
         self._pods[pod.uid] = shown = self._shown(pod)
         return self.engine.handle(ObjectObserved(Kind.POD, shown), now)
 
-    def _done(self, command: Any, now: Now) -> Sequence[Command]:
-        ticket = command.ticket if "ticket" in command.__struct_fields__ else 0
+    def _done(self, command: msgspec.Struct, now: Now) -> Sequence[Command]:
+        ticket: int = getattr(command, "ticket", 0)
         return self.engine.handle(WriteFinished(ticket, True, 201), now) if ticket else ()
 
 

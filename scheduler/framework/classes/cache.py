@@ -121,10 +121,10 @@ class ClassCache:
         """A cache for a fork of ``cluster``, the cluster of this cache, made at the same time. It reads this cache's
         answers until ``cluster`` changes, and writes only its own."""
         view, journal = cluster.view, cluster.journal
-        epoch, position = view.epoch, journal.position
+        versions, rows_version = view.versions, journal.version
 
         def below() -> ClassCache | None:
-            return self if journal.position == position and view.epoch == epoch else None
+            return self if journal.version == rows_version and view.versions == versions else None
 
         def templates_below() -> Templates | None:
             return self._templates if below() is not None else None

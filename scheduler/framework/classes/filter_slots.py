@@ -24,11 +24,11 @@ class FilterSlot:
         "index",
         "is_declared",
         "is_stale",
-        "moves",
         "name",
         "plugin",
         "stamp",
         "state",
+        "version",
     )
 
     def __init__(self, index: int, plugin: FilterPlugin) -> None:
@@ -43,13 +43,13 @@ class FilterSlot:
         self.stamp: Hashable = None
         self.is_stale = False
         """The stamp has changed: all rows must be evaluated again, even if the state is the same."""
-        self.moves = 0
-        """How often it has become stale."""
+        self.version = 0
+        """Grows each time it becomes stale."""
         self.state: State | Skip | None = None
         self.codes: npt.NDArray[np.int16] | None = None
 
     def take_from(self, other: FilterSlot) -> None:
-        self.stamp, self.is_stale, self.state, self.moves = other.stamp, other.is_stale, other.state, other.moves
+        self.stamp, self.is_stale, self.state, self.version = other.stamp, other.is_stale, other.state, other.version
         self.codes = None if other.codes is None else other.codes.copy()
 
     def holds_for(self, state: State | Skip) -> bool:
@@ -93,8 +93,8 @@ class PreFilterSlot:
             stamp = self.plugin.stamp(run.fragments[self.name], run.view) if self.has_stamp else ()
             if self.is_declared and self.answer is not None and stamp == self.stamp:
                 return False
-            look = run.looks.get((self.name, PRE_FILTER)) if run.looks else None
-            answer = ask(run.pod, run.view) if look is None else look
+            known = run.pod_answers.get((self.name, PRE_FILTER)) if run.pod_answers else None
+            answer = ask(run.pod, run.view) if known is None else known
         except Exception as error:
             raise PluginError(self.name, "PreFilter", error) from error
         has_changed = answer is not self.answer or (answer is not SKIP and stamp != self.stamp)

@@ -51,7 +51,7 @@ class ClassFilters:
         self.first = FirstRefusals()
         """The first refusal of each row."""
         self.diagnosed: tuple[int | Refusal, Diagnosis] | None = None
-        """The last diagnosis that says what the class's answers say and no more, with the edition of ``first`` or the
+        """The last diagnosis that says what the class's answers say and no more, with the version of ``first`` or the
         ``pre_refusal`` that it is of: attempts that found the same share it."""
         self.columns_made = 0
         """Grows with each column that is allocated: the class's size in bytes may have changed."""
@@ -59,16 +59,16 @@ class ClassFilters:
         self._slots = [FilterSlot(index, plugin) for index, plugin in enumerate(filter_plugins)]
         self._asked_slots = self._slots
         self._pre_slots = [PreFilterSlot(plugin, plugin.name not in unconcerned) for plugin in pre_filter_plugins]
-        self._moving_pre_slots = [slot for slot in self._pre_slots if slot.has_stamp or not slot.is_declared]
+        self._changeable_pre_slots = [slot for slot in self._pre_slots if slot.has_stamp or not slot.is_declared]
         self._is_pre_filtered = False
-        self._epoch: tuple[int, ...] = ()
-        """The view's epoch at the last comparison of all stamps."""
+        self._versions: tuple[int, ...] = ()
+        """The view's versions at the last comparison of all stamps."""
         self._goes_by_stamps = all(slot.is_declared for slot in self._pre_slots)
-        self._moved_by: dict[int, list[FilterSlot]] = {}
+        self._affected_by: dict[int, list[FilterSlot]] = {}
         """Flags of the row journal → the slots that read what they stand for; valid until anything else changes."""
         self._stamped_slots = [slot for slot in self._slots if slot.has_own_stamp]
         self._slot_of = {slot.name: slot for slot in self._slots}
-        self._position = -1
+        self._rows_version = -1
         self._node_version = -1
 
     @property
@@ -108,13 +108,13 @@ class ClassFilters:
         self.pre_refusal, self.pre_rejectors = other.pre_refusal, other.pre_rejectors
         self.subset_plugins = other.subset_plugins
         self.first, self._table = other.first.copied(), other._table.copied()
-        self._is_pre_filtered, self._epoch = other._is_pre_filtered, other._epoch
-        self._position, self._node_version = other._position, other._node_version
+        self._is_pre_filtered, self._versions = other._is_pre_filtered, other._versions
+        self._rows_version, self._node_version = other._rows_version, other._node_version
         self.columns_made += 1
 
-    def moves_of(self, plugin: str) -> int:
+    def version_of(self, plugin: str) -> int:
         """A number that grows when what a filter plugin's answers stand on changes, besides rows."""
-        return self._slot_of[plugin].moves
+        return self._slot_of[plugin].version
 
     def error(self) -> Refusal | None:
         """A filter's ERROR on some row: it ends the attempt."""
@@ -127,13 +127,13 @@ class ClassFilters:
 
     def refresh_pre_filters(self, run: ClassRun) -> None:
         """Brings ``states`` and ``pre_refusal`` up to date. Raises PluginError naming a plugin that raised."""
-        epoch = run.view.epoch
-        if self._is_pre_filtered and self._goes_by_stamps and epoch == self._epoch:
+        versions = run.view.versions
+        if self._is_pre_filtered and self._goes_by_stamps and versions == self._versions:
             return
         for stamped in self._stamped_slots:
             if stamped.stamp_changed(run):
                 self._mark_stale(stamped)
-        slots = self._moving_pre_slots if self._is_pre_filtered else self._pre_slots
+        slots = self._changeable_pre_slots if self._is_pre_filtered else self._pre_slots
         has_changed = not self._is_pre_filtered
         self._is_pre_filtered = False
         for slot in slots:
@@ -145,15 +145,15 @@ class ClassFilters:
                 self._take_answers(slot)
                 return
         self._is_pre_filtered = True
-        self._epoch = epoch
+        self._versions = versions
         if has_changed:
             self._take_answers(None)
 
     def _mark_stale(self, slot: FilterSlot | None) -> None:
         if slot is not None:
             slot.is_stale = True
-            self._moved_by.clear()
-            slot.moves += 1
+            self._affected_by.clear()
+            slot.version += 1
 
     def _take_answers(self, last: PreFilterSlot | None) -> None:
         """Sorts the plugins' answers into states, node sets and refusals; ``last`` ended the round."""
@@ -184,12 +184,12 @@ class ClassFilters:
             if slot is last:
                 break
         self.states = states
-        self._moved_by.clear()
+        self._affected_by.clear()
         self.subset_plugins = tuple(sorted(restricting))
         if only != self.only or self.pre_refusal is not None:
             # Nothing reads the rows of a pod that is refused as a whole; all are evaluated when it no longer is.
             self.only = only
-            self._position = -1
+            self._rows_version = -1
         self._asked_slots = [
             slot for slot in self._slots if states.get(slot.name, EMPTY_STATE) is not SKIP or slot.codes is not None
         ]
@@ -207,22 +207,22 @@ class ClassFilters:
         table, journal = run.view.table, run.journal
         if self._table.is_crowded:
             self._table.clear()
-            self._position = -1
-        changes = journal.changes(self._position, MAX_SINGLE_ROWS) if self._position >= 0 else None
+            self._rows_version = -1
+        changes = journal.changes(self._rows_version, MAX_SINGLE_ROWS) if self._rows_version >= 0 else None
         is_full = changes is None or len(self.codes) != table.size
         if self.only is not None and self._node_version != table.node_version:
             is_full = True
         if changes is None or is_full:
             changes = NO_CHANGES
-        self._position = journal.position
+        self._rows_version = journal.version
         self._node_version = table.node_version
         combines_all = is_full or (changes.many is not None and bool(changes.flags & NODE_CHANGED))
         touched = set(changes.few_with(NODE_CHANGED)) if changes.flags & NODE_CHANGED else set()
-        for slot in self._slots if is_full else self._moved_slots(changes.flags):
+        for slot in self._slots if is_full else self._affected_slots(changes.flags):
             try:
                 combines_all = self._refresh_slot(slot, run, changes, touched, is_full) or combines_all
             except Exception as error:
-                self._position = -1
+                self._rows_version = -1
                 raise PluginError(slot.name, "Filter", error) from error
         if combines_all:
             before = self.first.codes
@@ -234,8 +234,8 @@ class ClassFilters:
     def _columns(self) -> list[npt.NDArray[np.int16]]:
         return [slot.codes for slot in self._slots if slot.codes is not None]
 
-    def _moved_slots(self, flags: int) -> list[FilterSlot]:
-        slots = self._moved_by.get(flags)
+    def _affected_slots(self, flags: int) -> list[FilterSlot]:
+        slots = self._affected_by.get(flags)
         if slots is None:
             states = self.states
             slots = [
@@ -244,7 +244,7 @@ class ClassFilters:
                 if flags & slot.flags or not slot.holds_for(states.get(slot.name, EMPTY_STATE))
             ]
             if all(slot.holds_for(states.get(slot.name, EMPTY_STATE)) for slot in slots):
-                self._moved_by[flags] = slots
+                self._affected_by[flags] = slots
         return slots
 
     def _refresh_slot(

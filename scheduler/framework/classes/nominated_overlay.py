@@ -27,9 +27,9 @@ class Nominations(Protocol):
     """The part of the nominator that the overlay uses."""
 
     @property
-    def position(self) -> int: ...
+    def version(self) -> int: ...
 
-    def nodes_changed_since(self, position: int) -> set[str] | None: ...
+    def nodes_changed_since(self, version: int) -> set[str] | None: ...
 
     @property
     def nodes(self) -> Collection[str]: ...
@@ -47,16 +47,16 @@ class NominatedOverlay:
 
     __slots__ = (
         "_asked",
+        "_depended_on",
         "_filters",
-        "_nominated_position",
+        "_nominations_version",
         "_of_one",
         "_only",
         "_parts",
-        "_position",
         "_refusals",
         "_refused",
+        "_rows_version",
         "_stamps",
-        "_stood_on",
         "_undeclared",
     )
 
@@ -68,9 +68,9 @@ class NominatedOverlay:
         """Row → refusal, of the evaluated rows that refuse."""
         self._refusals: dict[Refusal, Refusal] = {}
         """Refusal → the one object kept for all that are equal to it."""
-        self._position = -1
-        self._nominated_position = -1
-        self._stood_on: Sequence[tuple[object, object]] = ()
+        self._rows_version = -1
+        self._nominations_version = -1
+        self._depended_on: Sequence[tuple[object, object]] = ()
         self._only: frozenset[str] | None = None
         self._parts = PartsOfRows()
         self._of_one: set[int] = set()
@@ -84,26 +84,26 @@ class NominatedOverlay:
         view, journal = run.view, run.journal
         table = view.table
         likeness = self._likeness(filters, view)
-        stands_on = self._standing(filters, likeness)
-        changed = journal.since(self._position) if self._position >= 0 and filters.only == self._only else None
-        moved = nominations.nodes_changed_since(self._nominated_position) if changed is not None else None
+        depends_on = self._dependencies(filters, likeness)
+        changed = journal.since(self._rows_version) if self._rows_version >= 0 and filters.only == self._only else None
+        renominated = nominations.nodes_changed_since(self._nominations_version) if changed is not None else None
         stamps = likeness.stamps if likeness is not None else None
-        if changed is None or moved is None:
+        if changed is None or renominated is None:
             self._asked.clear()
             self._refused.clear()
             self._refusals.clear()
             self._parts.clear()
             stale = {row for name in nominations.nodes if (row := table.existing_row(name)) is not None}
         else:
-            stale = {row for name in moved if (row := table.existing_row(name)) is not None}
+            stale = {row for name in renominated if (row := table.existing_row(name)) is not None}
             # A node may come (back) after pods were nominated to it.
             nominated = nominations.nodes
             stale.update(row for row in changed if row in self._asked or table.names[row] in nominated)
-            stale |= self._shaken(self._first_change(stands_on))
+            stale |= self._stale_from(self._first_change(depends_on))
             stale |= self._of_one
-            stale.update(row for row in _restamped(self._stamps, stamps) if row in self._asked)
+            stale.update(row for row in _with_other_stamps(self._stamps, stamps) if row in self._asked)
             stale = {row for row in stale if row in self._asked or table.exists[row]}
-        self._position = -1
+        self._rows_version = -1
         self._ask(run, filters, stale, nominations, likeness)
         refused = dict(self._refused)
         own = set() if likeness is None else self._parts.rows_of_its_own(likeness) & self._asked
@@ -115,9 +115,9 @@ class NominatedOverlay:
             own.add(nominated_row)
         for row in sorted(own):
             self._ask_again(run, filters, row, nominations, refused)
-        self._position = journal.position
-        self._nominated_position = nominations.position
-        self._stood_on, self._only = stands_on, filters.only
+        self._rows_version = journal.version
+        self._nominations_version = nominations.version
+        self._depended_on, self._only = depends_on, filters.only
         self._stamps = None if stamps is None else stamps.copy()
         return refused
 
@@ -126,8 +126,8 @@ class NominatedOverlay:
         states = [state for name in self._undeclared if (state := filters.states.get(name, EMPTY_STATE)) is not SKIP]
         return likeness_of(states, view) if states else NO_CLAIMS
 
-    def _standing(self, filters: ClassFilters, likeness: Likeness | None) -> list[tuple[object, object]]:
-        """What the answers of each filter hang on, besides rows: what is compared by value, and what is one object."""
+    def _dependencies(self, filters: ClassFilters, likeness: Likeness | None) -> list[tuple[object, object]]:
+        """What each filter's answers depend on, besides rows: what is compared by value, and what is one object."""
         found: list[tuple[object, object]] = []
         for plugin in self._filters:
             name = plugin.name
@@ -135,21 +135,21 @@ class NominatedOverlay:
             if state is SKIP:
                 found.append((None, SKIP))
             elif name not in self._undeclared:
-                found.append((filters.moves_of(name), state))
+                found.append((filters.version_of(name), state))
             elif likeness is not None:
                 found.append((likeness.key, None))
             else:
                 found.append((None, object()))
         return found
 
-    def _first_change(self, stands_on: Sequence[tuple[object, object]]) -> int:
+    def _first_change(self, depends_on: Sequence[tuple[object, object]]) -> int:
         """The place of the first filter whose answers may be others than at the last call."""
-        for place, (now, before) in enumerate(zip(stands_on, self._stood_on, strict=False)):
+        for place, (now, before) in enumerate(zip(depends_on, self._depended_on, strict=False)):
             if now[1] is not before[1] or now[0] != before[0]:
                 return place
-        return len(self._stood_on)
+        return len(self._depended_on)
 
-    def _shaken(self, place: int) -> set[int]:
+    def _stale_from(self, place: int) -> set[int]:
         """The rows whose answers do not hold if those of the filter at this place and after it do not: a filter before
         it that refuses has the last word."""
         if place == len(self._filters):
@@ -199,7 +199,7 @@ class NominatedOverlay:
         return self._refusals.setdefault(refusal, refusal)
 
 
-def _restamped(before: Stamps | None, after: Stamps | None) -> list[int]:
+def _with_other_stamps(before: Stamps | None, after: Stamps | None) -> list[int]:
     """Rows whose stamp has changed."""
     if before is None or after is None:
         return []

@@ -43,7 +43,7 @@ class ScoreSlot:
         self.has_stamp = traits.has_stamp
         self.normalizer = plugin if isinstance(plugin, NormalizePlugin) else None
         self.flags = traits.flags
-        self.answer_is_kept = traits.is_declared and not traits.looks_at_feasible_rows
+        self.answer_is_kept = traits.is_declared and not traits.reads_feasible_rows
         """Its raw scores depend on the row alone: they stay valid when the feasible rows change."""
         self.stamp: Hashable = None
         self.state: State | Skip | None = None
@@ -64,11 +64,11 @@ class ScoreSlot:
     def is_flat(self) -> bool:
         return self.contribution is None or isinstance(self.contribution, int)
 
-    def holds(self, is_same_epoch: bool) -> bool:
+    def holds(self, has_same_versions: bool) -> bool:
         """Whether the answers for unchanged rows are still valid."""
-        return self.state is not None and self.is_declared and (is_same_epoch or not self.has_stamp)
+        return self.state is not None and self.is_declared and (has_same_versions or not self.has_stamp)
 
-    def is_unmoved_by(self, flags: int, feasible_changed: bool) -> bool:
+    def is_unaffected_by(self, flags: int, feasible_changed: bool) -> bool:
         """For a slot that holds: whether neither the rows' changes nor the new feasible rows affect its answers."""
         if not self.answer_is_kept:
             return not feasible_changed and not flags & self.flags

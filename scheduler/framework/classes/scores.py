@@ -22,7 +22,7 @@ from scheduler.framework.plugin import MAX_NODE_SCORE, PreScorePlugin, Rows, Sco
 from scheduler.framework.pre_score import pre_score
 from scheduler.messages.status import SKIP
 
-_Moved = tuple[ScoreSlot, bool]
+_Affected = tuple[ScoreSlot, bool]
 """A slot affected by a change, and whether its answers for all other rows are still valid."""
 
 
@@ -61,16 +61,16 @@ class ClassScores:
         """Grows with each column that is allocated: the class's size in bytes may have changed."""
         self._skips_changed = True
         """Whether the skipping plugins may have changed since ``evaluated`` was computed."""
-        self._position = -1
-        self._feasible_version = -1
+        self._rows_version = -1
+        self._fits_version = -1
         """The version up to which the filters' log of changed rows has been read."""
         self._ranks = Ranks(sum(slot.weight for slot in self._slots) * MAX_NODE_SCORE)
-        self._epoch: tuple[int, ...] = ()
-        """The view's epoch at the last refresh."""
+        self._versions: tuple[int, ...] = ()
+        """The view's versions at the last refresh."""
         self._columns: list[ScoreSlot] | None = None
         """The slots whose contribution differs from row to row; None: not computed."""
         self._flat_shares: dict[str, int] = {}
-        self._moved_by: dict[int, list[_Moved]] = {}
+        self._affected_by: dict[int, list[_Affected]] = {}
         """Flags of the row journal → the slots that read what they stand for; valid until anything else changes."""
 
     @property
@@ -83,8 +83,8 @@ class ClassScores:
         for slot, theirs in zip(self._slots, other._slots, strict=True):
             slot.take_from(theirs)
         self.evaluated, self._skips_changed = other.evaluated, other._skips_changed
-        self._position, self._feasible_version = other._position, other._feasible_version
-        self._epoch = other._epoch
+        self._rows_version, self._fits_version = other._rows_version, other._fits_version
+        self._versions = other._versions
         self._ranks = other._ranks.copied()
         self.columns_made += 1
 
@@ -102,19 +102,19 @@ class ClassScores:
     def refresh(self, run: ClassRun, first: FirstRefusals) -> None:
         """Brings the totals up to date with the view and the feasible rows. Raises PluginError."""
         view, journal = run.view, run.journal
-        changes = journal.changes(self._position, MAX_SINGLE_ROWS) if self._position >= 0 else None
+        changes = journal.changes(self._rows_version, MAX_SINGLE_ROWS) if self._rows_version >= 0 else None
         size = view.table.size
         is_full = changes is None or len(self._ranks.totals) != size
         if changes is None or is_full:
             changes = NO_CHANGES
-        feasible_changed = first.version != self._feasible_version
-        appeared = first.changed_since(self._feasible_version) if feasible_changed else ()
-        epoch = view.epoch
-        same_epoch = epoch == self._epoch
-        self._position = -1
+        feasible_changed = first.fits_version != self._fits_version
+        appeared = first.changed_since(self._fits_version) if feasible_changed else ()
+        versions = view.versions
+        has_same_versions = versions == self._versions
+        self._rows_version = -1
         refresh = _Refresh(run, first, changes, is_full, feasible_changed)
         adds_all = is_full or appeared is None
-        for slot, holds in self._slots_for(refresh, same_epoch):
+        for slot, holds in self._slots_for(refresh, has_same_versions):
             try:
                 if holds and slot.answer_is_kept:
                     has_changed = self._refresh_rows(slot, refresh)
@@ -129,26 +129,28 @@ class ClassScores:
             self._add_up(first)
         else:
             self._add_up_rows(first, refresh.gains, appeared)
-        self._position = journal.position
-        self._feasible_version = first.version
-        self._epoch = epoch
+        self._rows_version = journal.version
+        self._fits_version = first.fits_version
+        self._versions = versions
 
-    def _slots_for(self, refresh: _Refresh, same_epoch: bool) -> list[_Moved]:
+    def _slots_for(self, refresh: _Refresh, has_same_versions: bool) -> list[_Affected]:
         flags = refresh.changes.flags
-        if same_epoch and not refresh.is_full and not refresh.feasible_changed:
-            slots = self._moved_by.get(flags)
+        if has_same_versions and not refresh.is_full and not refresh.feasible_changed:
+            slots = self._affected_by.get(flags)
             if slots is None:
-                slots = self._moved_by[flags] = self._moved(flags, True, False)
+                slots = self._affected_by[flags] = self._affected(flags, True, False)
             return slots
-        self._moved_by.clear()
+        self._affected_by.clear()
         if refresh.is_full:
             return [(slot, False) for slot in self._slots]
-        return self._moved(flags, same_epoch, refresh.feasible_changed)
+        return self._affected(flags, has_same_versions, refresh.feasible_changed)
 
-    def _moved(self, flags: int, same_epoch: bool, feasible_changed: bool) -> list[_Moved]:
+    def _affected(self, flags: int, has_same_versions: bool, feasible_changed: bool) -> list[_Affected]:
         """The slots affected by rows with these journal flags."""
-        slots = [(slot, slot.holds(same_epoch)) for slot in self._slots]
-        return [(slot, holds) for slot, holds in slots if not (holds and slot.is_unmoved_by(flags, feasible_changed))]
+        slots = [(slot, slot.holds(has_same_versions)) for slot in self._slots]
+        return [
+            (slot, holds) for slot, holds in slots if not (holds and slot.is_unaffected_by(flags, feasible_changed))
+        ]
 
     def _refresh_slot(self, slot: ScoreSlot, refresh: _Refresh) -> bool:
         """Returns whether the totals of all rows must be added up."""

@@ -40,8 +40,8 @@ class Template(Struct):
     """What the pods request; None if a pod's status counts, too."""
     stamps: Stamps
     """The stamps of the fragments that depend on the cluster."""
-    epoch: tuple[int, ...]
-    """The epoch of the last view for which the stamps held; () if a plugin declares no stamp."""
+    versions: tuple[int, ...]
+    """Those of the last view for which the stamps held; () if a plugin declares no stamp."""
     nbytes: int
 
 
@@ -108,18 +108,18 @@ class Templates:
         if kept is not None and (profile.scheduler_name, key) not in self._templates:
             kept = replace(kept)
             self._keep((profile.scheduler_name, key), kept)
-        epoch = view.epoch
+        versions = view.versions
         if kept is not None:
             pod.take_arithmetic(kept.arithmetic)
-            if kept.epoch == epoch:
+            if kept.versions == versions:
                 return kept
         stamps = tuple([plugin.fragment_stamp(view) for plugin in profile.cluster_fragment_plugins])
         if kept is not None and kept.stamps == stamps and None not in stamps:
-            kept.epoch = epoch
+            kept.versions = versions
             return kept
         made = self._made(profile, pod, view, kept, stamps)
         if None not in stamps:
-            made.epoch = epoch
+            made.versions = versions
         if key is not None:
             self._keep((profile.scheduler_name, key), made)
         return made

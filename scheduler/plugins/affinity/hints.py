@@ -10,8 +10,9 @@ from collections.abc import Hashable, Iterator, Mapping
 
 import msgspec
 
-from scheduler.cluster.affinity_terms import AffinityTerm, terms_of
+from scheduler.cluster.affinity_terms import terms_of
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.pod_terms import AffinityTerm
 from scheduler.framework.events import Hint, HintKeys, Wanted
 from scheduler.objects.node import Node
 from scheduler.objects.requirements import Operator

@@ -11,15 +11,15 @@ are not scored.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 import msgspec
 import numpy as np
 
-from scheduler.cluster.affinity_terms import PlacedTerm, PodTerms, TermKind, terms_of
+from scheduler.cluster.affinity_terms import PlacedTerm, TermKind, terms_of
 from scheduler.cluster.domains import DomainCounts, count_domains
 from scheduler.cluster.pod_counts import NO_QUERY
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.pod_terms import PodTerms
 from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import Namespaces
 from scheduler.cluster.view import View
@@ -103,7 +103,7 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
         self._ignores_preferences: bool = self.args.ignore_preferred_terms_of_existing_pods
 
     @classmethod
-    def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
+    def validate_args(cls, args: InterPodAffinityArgs, path: str) -> tuple[tuple[str, str], ...]:
         faults = in_range(
             child(path, "hardPodAffinityWeight"),
             args.hard_pod_affinity_weight,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scheduler.cluster.affinity_terms import PodTerms
 from scheduler.cluster.domains import DomainCounts, count_domains
+from scheduler.cluster.pod_terms import PodTerms
 from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import Namespaces
 from scheduler.cluster.view import View

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from scheduler.cluster.affinity_terms import AffinityTerm, PodTerms
+from scheduler.cluster.pod_terms import AffinityTerm, PodTerms
 from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces
 from scheduler.cluster.view import View
 from scheduler.objects.kinds import Kind

@@ -19,8 +19,6 @@ devices that have binding conditions.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import numpy as np
 import numpy.typing as npt
@@ -32,9 +30,9 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.config.durations import MINUTE, SECOND, Duration
 from scheduler.config.field_faults import invalid
+from scheduler.framework.enqueue_context import EnqueueContext
 from scheduler.framework.events import ClusterEvent, EventRegistration, Resource
 from scheduler.framework.plugin import (
-    EnqueueContext,
     Finding,
     NormalizePlugin,
     PreBindPlugin,
@@ -62,7 +60,7 @@ from scheduler.plugins.devices.extended import may_be_mapped
 from scheduler.plugins.devices.giving_up import give_up
 from scheduler.plugins.devices.hints import EVENTS
 from scheduler.plugins.devices.outcomes import outcomes
-from scheduler.plugins.devices.reservation import NothingFound, look_ahead, set_aside
+from scheduler.plugins.devices.reservation import Decision, NothingFound, look_ahead, set_aside
 from scheduler.plugins.devices.situation import AllocatedClaim, Situation, is_ranked, situation_of
 from scheduler.plugins.devices.writes import pre_flight, progress, release_writes
 from scheduler.plugins.normalization import default_normalize
@@ -102,7 +100,7 @@ class DynamicResources(
         self._max_steps = self.args.filter_timeout * STEPS_PER_SECOND // SECOND
 
     @classmethod
-    def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
+    def validate_args(cls, args: DynamicResourcesArgs, path: str) -> tuple[tuple[str, str], ...]:
         faults = []
         if args.filter_timeout < 0:
             faults.append(invalid(f"{path}.filterTimeout", args.filter_timeout, "must be zero or positive"))
@@ -254,11 +252,13 @@ class DynamicResources(
         aside = view.devices.set_aside_for(pod.uid)
         if aside is None:
             return SKIP
+        assert isinstance(aside.decision, Decision)
         return pre_flight(aside.decision, pod, view.groups, self.args.binding_timeout.seconds)
 
     def pre_bind_progress(self, state: State | None, pod: PodInfo, view: View, node: str) -> bool | Refusal:
         aside = view.devices.set_aside_for(pod.uid)
-        return progress(None if aside is None else aside.decision, pod, view, self.args.binding_timeout)
+        decision = None if aside is None else aside.decision
+        return progress(decision if isinstance(decision, Decision) else None, pod, view, self.args.binding_timeout)
 
     def release_writes(self, state: State | None, pod: PodInfo, view: View) -> tuple[ClaimCommand, ...]:
         return release_writes(state.claims, pod, view) if isinstance(state, Situation) else ()

@@ -15,7 +15,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import Finding
 from scheduler.messages.status import Refusal
-from scheduler.objects.kinds import Kind
+from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.objects.steps import Pace, run_to_end
 from scheduler.plugins.devices.candidates import SearchError, first_false, tolerates_all
 from scheduler.plugins.devices.capacity import consumption
@@ -60,7 +60,7 @@ def findings(pod: PodInfo, view: View, max_steps: int) -> tuple[Finding, ...]:
 
 
 def _devices_of(pod: PodInfo, view: View) -> Iterator[str]:
-    claims = claims_of(pod, view.groups, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
+    claims = claims_of(pod, view.groups, lambda key: view.find(ResourceClaim, key))
     own = claims if not isinstance(claims, str) else ()
     for claim in (*own, *view.devices.special_claims_of(pod.uid)):
         for result in claim.allocation.devices.results if claim.allocation is not None else ():
@@ -151,7 +151,7 @@ def _request(
 
 def _with_pods(claim: str, view: View) -> str:
     """A claim that holds devices, with the pods that it is reserved for."""
-    found = view.get(Kind.RESOURCE_CLAIM, claim)
+    found = view.find(ResourceClaim, claim)
     pods = [one.name for one in found.status.reserved_for[:MAX_NAMES]] if found is not None else []
     return f"{claim} for {' and '.join(pods)}" if pods else claim
 

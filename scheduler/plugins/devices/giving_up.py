@@ -9,7 +9,6 @@ from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
 from scheduler.messages.claim_commands import DeallocateClaim, DeleteClaim, UnreserveClaim
 from scheduler.messages.references import ClaimReference
 from scheduler.messages.status import unresolvable, unschedulable
-from scheduler.objects.kinds import Kind
 from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.plugins.devices.claims import group_consumer, group_with_claims, is_of_group, is_reserved
 from scheduler.plugins.devices.situation import Situation
@@ -54,7 +53,7 @@ def _reserved_for(group: Group, context: PostFilterContext) -> ResourceClaim | N
         name = entry.claim_name or entry.made
         claim: ResourceClaim | None = None
         if name:
-            claim = context.view.get(Kind.RESOURCE_CLAIM, f"{pod.namespace}/{name}")
+            claim = context.view.find(ResourceClaim, f"{pod.namespace}/{name}")
         if claim is None or (entry.claim_name is None and not is_of_group(pod, claim)):
             continue
         if claim.allocation is not None and is_reserved(claim, pod, groups):

@@ -7,7 +7,6 @@ import msgspec
 from scheduler.cluster.devices.special_claims import pod_of_special_claim
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
-from scheduler.objects.pod import Pod
 from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.plugins.devices.claims import is_of_group
 
@@ -44,7 +43,7 @@ def _is_own(pod: PodInfo, claim: ResourceClaim) -> bool:
     return False
 
 
-def _claims_were_generated(pod: PodInfo, _old: Pod | None, new: PodInfo | Pod | None) -> Hint:
+def _claims_were_generated(pod: PodInfo, _old: PodInfo | None, new: PodInfo | None) -> Hint:
     return Hint.QUEUE if new is not None and new.uid == pod.uid else Hint.SKIP
 
 

@@ -10,6 +10,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.messages.status import Refusal, failure, unresolvable
+from scheduler.objects.devices import DeviceClass
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.resource_claims import DeviceClaim, DeviceRequest, ResourceClaim, ResourceClaimSpec
@@ -138,7 +139,7 @@ def _special_needs(requests: tuple[DeviceRequest, ...], number: int, view: View)
         metadata=ObjectMeta(name=placeholder(number)),
         spec=ResourceClaimSpec(devices=DeviceClaim(requests=requests)),
     )
-    return needs_of(claim, lambda name: view.get(Kind.DEVICE_CLASS, name))
+    return needs_of(claim, lambda name: view.find(DeviceClass, name))
 
 
 def outcome_of(found: Found | Fault | str) -> Outcome:

@@ -80,7 +80,7 @@ def outcomes(situation: Situation, pod: PodInfo, view: View, rows: Rows, max_ste
 def _stamp(view: View) -> tuple[int, int, int]:
     """Of what all rows' answers depend on."""
     devices = view.devices
-    return devices.common_version, view.version(Kind.DEVICE_CLASS), devices.looks_epoch()
+    return devices.common_version, view.version(Kind.DEVICE_CLASS), devices.looks_version()
 
 
 def _answer(

@@ -84,7 +84,7 @@ def placeholder(number: int) -> str:
 
 def situation_of(pod: PodInfo, view: View) -> Situation | Refusal | None:
     """None: devices play no part."""
-    used = used_claims(pod, view.groups, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
+    used = used_claims(pod, view.groups, lambda key: view.find(ResourceClaim, key))
     if isinstance(used, str):
         return unresolvable(used)
     extended = _extended_of(pod, view)
@@ -137,7 +137,7 @@ def _shared(claim: ResourceClaim, holders: tuple[str, ...], pod: PodInfo, view: 
 
 def is_ranked(pod: PodInfo, view: View) -> bool:
     """Whether nodes may score differently: some request of the pod's claims has alternatives."""
-    claims = claims_of(pod, view.groups, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
+    claims = claims_of(pod, view.groups, lambda key: view.find(ResourceClaim, key))
     return not isinstance(claims, str) and any(
         request.first_available for claim in claims for request in claim.spec.devices.requests
     )
@@ -148,7 +148,7 @@ def _waiting(claims: list[ResourceClaim], specs: tuple[bytes, ...], view: View) 
     version = view.version(Kind.DEVICE_CLASS)
     found: tuple[tuple[ClaimNeeds, ...], str] | None = view.devices.needs.get(version, specs)
     if found is None:
-        found = _needs_of_all(claims, lambda name: view.get(Kind.DEVICE_CLASS, name))
+        found = _needs_of_all(claims, lambda name: view.find(DeviceClass, name))
         view.devices.needs.put(specs, found)
     return found
 
@@ -179,7 +179,7 @@ def _class_problem(claim: ResourceClaim, view: View) -> Refusal | None:
         for name, device_class in asked:
             if not device_class:
                 return failure(f"request {name}: unsupported request type")
-            if view.get(Kind.DEVICE_CLASS, device_class) is None:
+            if view.find(DeviceClass, device_class) is None:
                 return unresolvable(f"request {name}: device class {device_class} does not exist")
     return None
 

@@ -20,7 +20,6 @@ from scheduler.messages.claim_commands import (
 )
 from scheduler.messages.references import ClaimReference, PodReference
 from scheduler.messages.status import SKIP, Refusal, Skip, failure
-from scheduler.objects.kinds import Kind
 from scheduler.objects.resource_claims import Allocation, ClaimConsumer, ResourceClaim
 from scheduler.plugins.devices.allocated import Readiness, has_conditions, is_late, readiness
 from scheduler.plugins.devices.claims import claims_of, is_reserved, pod_consumer
@@ -89,7 +88,7 @@ def progress(decision: Decision | None, pod: PodInfo, view: View, timeout_nanose
     """Whether all devices with binding conditions are ready; a Refusal if one failed or was not ready in time."""
     if decision is not None and not any(map(has_conditions, decision.allocations)):
         return True
-    claims = claims_of(pod, view.groups, lambda key: view.get(Kind.RESOURCE_CLAIM, key))
+    claims = claims_of(pod, view.groups, lambda key: view.find(ResourceClaim, key))
     if isinstance(claims, str):
         return failure(claims)
     waits = False
@@ -112,7 +111,7 @@ def release_writes(claims: Iterable[ResourceClaim], pod: PodInfo, view: View) ->
     scheduler made goes. ``claims``: as they were when the pod was tried; what became of one leaves the others alone."""
     writes: list[ClaimCommand] = []
     for known in claims:
-        claim: ResourceClaim | None = view.get(Kind.RESOURCE_CLAIM, known.key)
+        claim = view.find(ResourceClaim, known.key)
         if claim is None or claim.uid != known.uid:
             continue
         if claim.allocation is not None and claim.is_reserved_for(pod.uid):

@@ -11,8 +11,9 @@ from __future__ import annotations
 from scheduler.cluster.groups.apis import group_key
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
+from scheduler.framework.enqueue_context import EnqueueContext
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
-from scheduler.framework.plugin import EnqueueContext, PermitPlugin, Permitted, PreEnqueuePlugin, Reads, State, Wait
+from scheduler.framework.plugin import PermitPlugin, Permitted, PreEnqueuePlugin, Reads, State, Wait
 from scheduler.framework.plugin_requests import AllowWaitingGroup
 from scheduler.messages.status import Refusal, failure, unresolvable
 from scheduler.objects.meta import ApiObject

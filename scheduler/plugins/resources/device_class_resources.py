@@ -27,7 +27,7 @@ def device_columns(view: View, resource: str) -> tuple[Column, Column] | None:
     name = view.devices.classes.get(resource)
     if name is None:
         return None
-    found = view.get(Kind.DEVICE_CLASS, name)
+    found = view.find(DeviceClass, name)
     if found is None:
         return None
     devices = view.devices

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -56,7 +55,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         self._names = tuple(spec.name for spec in completed_resources(self.args.resources))
 
     @classmethod
-    def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
+    def validate_args(cls, args: NodeResourcesBalancedAllocationArgs, path: str) -> tuple[tuple[str, str], ...]:
         resources = completed_resources(args.resources)
         faults = [
             invalid(f"{path}.resources[{index}].weight", spec.weight, "must be 1")

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -114,7 +114,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         )
 
     @classmethod
-    def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
+    def validate_args(cls, args: NodeResourcesFitArgs, path: str) -> tuple[tuple[str, str], ...]:
         return tuple((fault.path, fault.message) for fault in args_faults(args, path))
 
     def fragment(self, pod: PodInfo, view: View) -> Hashable:

@@ -15,6 +15,7 @@ from scheduler.cluster.view import View
 from scheduler.objects.kinds import Kind
 from scheduler.objects.memo import has_many_parts, memo
 from scheduler.objects.meta import OwnerReference, controller_of
+from scheduler.objects.owners import ReplicaSet, ReplicationController, Service, StatefulSet
 from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError, combined, equality_selector, parse_selector
 
 _WORKLOADS = {
@@ -37,7 +38,7 @@ def workload_selector(pod: PodInfo, view: View) -> Selector:
         return _equality(frozenset(labels.items()))
     key = f"{pod.namespace}/{owner.name}"
     if (owner.api_version, owner.kind) == ("v1", "ReplicationController"):
-        controller = view.get(Kind.REPLICATION_CONTROLLER, key)
+        controller = view.find(ReplicationController, key)
         if controller is not None:
             labels.update(controller.spec.selector or {})
         return _equality(frozenset(labels.items()))
@@ -51,7 +52,7 @@ def workload_selector(pod: PodInfo, view: View) -> Selector:
 def _owner_selector(owner: OwnerReference, key: str, view: View) -> Selector:
     kind = _WORKLOADS.get((owner.api_version, owner.kind))
     workload = None if kind is None else view.get(kind, key)
-    if workload is None:
+    if not isinstance(workload, ReplicaSet | StatefulSet):
         return EVERYTHING
     try:
         selector = parse_selector(workload.spec.selector)
@@ -77,7 +78,7 @@ def _service_labels(pod: PodInfo, view: View) -> dict[str, str]:
 def _services_by_label(objects: ObjectStore, version: int) -> _Services:
     """Services by namespace and one label of their selector, cached by ``version``."""
     found: _Services = {}
-    for service in objects.all(Kind.SERVICE).values():
+    for service in objects.all_of(Service).values():
         selector = service.spec.selector
         if selector:
             found.setdefault((service.metadata.namespace, next(iter(selector.items()))), []).append(selector)

@@ -11,7 +11,7 @@ Arguments: ``defaultingType``: ``System`` (the default: over nodes and zones, as
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -36,7 +36,7 @@ from scheduler.framework.plugin import (
     Verdicts,
 )
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
-from scheduler.objects.selectors import SelectorError
+from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError
 from scheduler.plugins.spread.args import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
@@ -94,13 +94,13 @@ class PodTopologySpread(ScopedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlu
     fragment_reads = FragmentReads.CLUSTER
     comparison_operators: ClassVar[bool] = False
 
-    def __init__(self, args: PodTopologySpreadArgs | None = None) -> None:
-        super().__init__(args or PodTopologySpreadArgs())
+    def __init__(self, args: PodTopologySpreadArgs | None = None, node_scope: Selector = EVERYTHING) -> None:
+        super().__init__(args or PodTopologySpreadArgs(), node_scope)
         self._is_system_defaulted = self.args.defaulting_type == SYSTEM_DEFAULTING
         self._defaults = SYSTEM_CONSTRAINTS if self._is_system_defaulted else self.args.default_constraints
 
     @classmethod
-    def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
+    def validate_args(cls, args: PodTopologySpreadArgs, path: str) -> tuple[tuple[str, str], ...]:
         return tuple((fault.path, fault.message) for fault in args_faults(args, path))
 
     def events(self) -> tuple[EventRegistration, ...]:

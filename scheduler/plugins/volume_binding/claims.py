@@ -8,7 +8,6 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.cluster.volumes.csi import ForeignClaim, claim_key, is_made_for
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
-from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Volume
 from scheduler.objects.storage import PersistentVolumeClaim, StorageClass
 
@@ -77,7 +76,7 @@ def _waits_for_a_node(claim: PersistentVolumeClaim, view: View) -> bool | Refusa
     class_name = claim.storage_class
     if not class_name:
         return False
-    found: StorageClass | None = view.get(Kind.STORAGE_CLASS, class_name)
+    found = view.find(StorageClass, class_name)
     if found is None:
         return False
     if found.volume_binding_mode is None:

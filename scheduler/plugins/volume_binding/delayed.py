@@ -21,7 +21,6 @@ from scheduler.cluster.volumes.pools import CapacityPool, VolumePool, node_affin
 from scheduler.cluster.volumes.ranked import Wish
 from scheduler.cluster.volumes.reach import NO_RANK, Column
 from scheduler.errors import SchedulerError
-from scheduler.objects.kinds import Kind
 from scheduler.objects.node_selectors import topology_matches
 from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selector_fields import TopologySelectorTerm
@@ -242,7 +241,7 @@ def _prepared(claim: PersistentVolumeClaim, view: View) -> DelayedClaim:
     class_name = claim.storage_class
     if not class_name:
         raise UnusableClaim(f'no class for claim "{claim.key}"')
-    storage_class: StorageClass | None = view.get(Kind.STORAGE_CLASS, class_name)
+    storage_class = view.find(StorageClass, class_name)
     if storage_class is None:
         raise UnusableClaim(f'failed to find storage class "{class_name}"')
     try:
@@ -251,7 +250,7 @@ def _prepared(claim: PersistentVolumeClaim, view: View) -> DelayedClaim:
         raise UnusableClaim(f"error creating internal label selector for claim: {claim.key}: {error}") from error
     size = claim.requested_storage
     pool = view.volumes.pool(class_name)
-    driver: CSIDriver | None = view.get(Kind.CSI_DRIVER, storage_class.provisioner)
+    driver = view.find(CSIDriver, storage_class.provisioner)
     watches_capacity = size is not None and driver is not None and bool(driver.spec.storage_capacity)
     return DelayedClaim(
         claim,

@@ -17,7 +17,7 @@ StorageCapacityScoring, which is off: nodes are not scored.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -108,7 +108,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         super().__init__(args or VolumeBindingArgs())
 
     @classmethod
-    def validate_args(cls, args: Any, path: str) -> tuple[tuple[str, str], ...]:
+    def validate_args(cls, args: VolumeBindingArgs, path: str) -> tuple[tuple[str, str], ...]:
         faults = []
         if args.bind_timeout_seconds < 0:
             rule = "invalid BindTimeoutSeconds, should not be a negative value"

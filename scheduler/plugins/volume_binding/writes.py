@@ -17,7 +17,8 @@ from scheduler.cluster.volumes.pools import reaches
 from scheduler.cluster.volumes.reserved import Provision, Reservation, StaticBinding
 from scheduler.messages.commands import UpdateObject
 from scheduler.messages.status import Refusal, failure
-from scheduler.objects.kinds import Kind
+from scheduler.objects.kinds import AnyObject, Kind
+from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
 from scheduler.objects.storage import (
     BOUND_BY_CONTROLLER_ANNOTATION,
@@ -72,7 +73,7 @@ def _provisioned_on(claim: PersistentVolumeClaim, node: str) -> Provision:
     return Provision(_annotated(claim, SELECTED_NODE_ANNOTATION, node), is_changed=True)
 
 
-def _annotated(obj: Any, key: str, value: str) -> Any:
+def _annotated(obj: AnyObject, key: str, value: str) -> AnyObject:
     metadata = msgspec.structs.replace(obj.metadata, annotations={**obj.metadata.annotations, key: value})
     return msgspec.structs.replace(obj, metadata=metadata)
 
@@ -138,10 +139,10 @@ def _all_done(answers: Iterable[bool | Refusal]) -> bool | Refusal:
 
 def _binding_progress(binding: StaticBinding, node: Node, view: View) -> bool | Refusal:
     name = binding.volume.metadata.name
-    volume: PersistentVolume | None = view.get(Kind.PERSISTENT_VOLUME, name)
+    volume = view.find(PersistentVolume, name)
     if volume is None:
         return _aborted(f'failed to check binding: persistentvolumes "{name}" not found')
-    claim: PersistentVolumeClaim | None = view.get(Kind.PERSISTENT_VOLUME_CLAIM, binding.claim.key)
+    claim = view.find(PersistentVolumeClaim, binding.claim.key)
     if claim is None:
         return _aborted(f'failed to check binding: persistentvolumeclaims "{binding.claim.key}" not found')
     if binding.is_changed and _is_unchanged(volume, binding.volume):
@@ -155,7 +156,7 @@ def _binding_progress(binding: StaticBinding, node: Node, view: View) -> bool | 
 
 def _provision_progress(provision: Provision, node: Node, view: View) -> bool | Refusal:
     name = provision.claim.metadata.name
-    claim: PersistentVolumeClaim | None = view.get(Kind.PERSISTENT_VOLUME_CLAIM, provision.claim.key)
+    claim = view.find(PersistentVolumeClaim, provision.claim.key)
     if claim is None:
         return _aborted(f'failed to check provisioning pvc: persistentvolumeclaims "{provision.claim.key}" not found')
     if provision.is_changed and _is_unchanged(claim, provision.claim):
@@ -165,7 +166,7 @@ def _provision_progress(provision: Provision, node: Node, view: View) -> bool | 
     if (claim.selected_node or "") != node.metadata.name:
         return _aborted(f'provisioning failed for PVC "{name}"')
     if claim.spec.volume_name:
-        volume: PersistentVolume | None = view.get(Kind.PERSISTENT_VOLUME, claim.spec.volume_name)
+        volume = view.find(PersistentVolume, claim.spec.volume_name)
         if volume is None:
             return False
         if not _fits(volume, node, view):
@@ -173,18 +174,18 @@ def _provision_progress(provision: Provision, node: Node, view: View) -> bool | 
     return claim.is_fully_bound
 
 
-def _is_unchanged(stored: Any, written: Any) -> bool:
+def _is_unchanged(stored: ApiObject, written: ApiObject) -> bool:
     """The watch has not shown our write yet.
 
     The write could only succeed on the version that the assumption was made from, so any other version contains it.
     """
-    return bool(stored.metadata.resource_version == written.metadata.resource_version)
+    return stored.metadata.resource_version == written.metadata.resource_version
 
 
 def _fits(volume: PersistentVolume, node: Node, view: View) -> bool:
     plugin = in_tree_plugin(volume.spec)
     if plugin:
-        csi_node: CSINode | None = view.get(Kind.CSI_NODE, node.metadata.name)
+        csi_node = view.find(CSINode, node.metadata.name)
         if csi_node is not None and plugin in csi_node.migrated_plugins:
             volume = migrated(volume)
     return reaches(volume, node.metadata.labels)

@@ -16,6 +16,7 @@ from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind, kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
+from scheduler.objects.storage import PersistentVolumeClaim
 from scheduler.testing import objects
 from scheduler.testing.objects import pod
 from tests import builders
@@ -138,7 +139,8 @@ def test_limits_come_with_the_node_when_its_csi_node_came_first() -> None:
 
 
 def reservation(cache: ClusterCache, uid: str = "pod-user") -> Reservation:
-    claim = cache.objects.get(Kind.PERSISTENT_VOLUME_CLAIM, "default/c")
+    claim = cache.objects.find(PersistentVolumeClaim, "default/c")
+    assert claim is not None
     return Reservation(uid, "n", (), (Provision(claim, is_changed=True),))
 
 

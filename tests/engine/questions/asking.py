@@ -57,7 +57,7 @@ def unchanged(cluster: Cluster) -> Iterator[None]:
         placed = {uid: info.node_name for uid, info in engine.cache.pods.items()}
         nominated = {uid: engine.nominator.nominated_node(uid) for uid in engine.known_pods.uids}
         waiting = [(record.key, record.attempts) for record in engine.queue.active_pods() + engine.queue.pool_pods()]
-        return placed, nominated, waiting, view.epoch, engine.cache.journal.position, engine.cache.node_names()
+        return placed, nominated, waiting, view.versions, engine.cache.journal.version, engine.cache.node_names()
 
     before = state()
     yield

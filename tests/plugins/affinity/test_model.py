@@ -7,8 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.cluster.affinity_terms import AffinityTerm, terms_of
+from scheduler.cluster.affinity_terms import terms_of
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.pod_terms import AffinityTerm
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import State
 from scheduler.messages.status import SKIP, Refusal

@@ -306,6 +306,7 @@ def test_time_outs_are_checked() -> None:
         DynamicResourcesArgs, {"filterTimeout": "-1s", "bindingTimeout": "500ms"}, "args", "DynamicResources"
     )
     assert not faults
+    assert args is not None
     assert DynamicResources.validate_args(args, "args") == (
         ("args.filterTimeout", "Invalid value: -1s: must be zero or positive"),
         ("args.bindingTimeout", "Invalid value: 500ms: must be at least 1 second"),

@@ -24,6 +24,7 @@ def faults_of(resources: list[dict[str, Any]]) -> list[str]:
     args, _ = decode_args(
         NodeResourcesBalancedAllocationArgs, {"resources": resources}, "args", "NodeResourcesBalancedAllocation"
     )
+    assert args is not None
     return [f"{path}: {message}" for path, message in NodeResourcesBalancedAllocation.validate_args(args, "args")]
 
 

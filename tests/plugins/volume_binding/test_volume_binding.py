@@ -287,6 +287,7 @@ def test_arguments_are_checked() -> None:
     raw = {"bindTimeoutSeconds": -1, "shape": [{"utilization": 0, "score": 5}]}
     args, faults = decode_args(VolumeBindingArgs, raw, "args", "VolumeBinding")
     assert not faults
+    assert args is not None
     assert VolumeBinding.validate_args(args, "args") == (
         (
             "args.bindTimeoutSeconds",
