@@ -152,15 +152,24 @@ def ask(tandem: Tandem, question: dict[str, Any]) -> dict[str, Any]:
 
 
 def seen_by(tandem: Tandem, room: Room, scene: Scene) -> None:
-    """Wait until the scheduler that is asked knows the scene: its nodes, and its pods on them."""
-    wanted = {node["metadata"]["name"] for node in scene.nodes}
-    pods = len(scene.running)
+    """Wait until the scheduler that is asked knows the scene: its nodes, and its pods on them, which have started.
+
+    When a pod started decides between victims. The watch of pods is in order: once a last pod is known, all before it
+    is, too. It is on a node of its own, which no pod of the scene may use.
+    """
+    room.wait_running(len(scene.running))
+    last = f"{room.name}-last"
+    room.add_nodes(builders.node(last, labels={"place": last}))
+    pod = builders.pod("last", room.name)
+    pod["spec"]["nodeName"] = last
+    room.add_pods(pod)
+    nodes = len(scene.nodes)
     end = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < end:
         page = json.loads(tandem.get("/debug/capacity?pool=place")[1] or "{}")
         pools = {pool["name"]: pool for pool in page.get("pools", ())}
-        mine = pools.get(room.name)
-        if mine and mine["nodes"] == len(wanted) and mine["resources"]["pods"]["requested"] == pods:
+        is_last_seen = last in pools and pools[last]["resources"]["pods"]["requested"] == 1
+        if is_last_seen and room.name in pools and pools[room.name]["nodes"] == nodes:
             return
         time.sleep(0.05)
     raise NotInTime(f"the scheduler does not know the scene of {room.name}")
