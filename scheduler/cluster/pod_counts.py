@@ -57,6 +57,13 @@ class _Group:
         self.counters: tuple[int, ...] = ()
         """Ids of the counters that these labels match."""
 
+    def add_to(self, total: RowCounts, *, live_only: bool) -> None:
+        for row, pods in self.rows.items():
+            total.add(row, pods)
+        if live_only:
+            for row, pods in self.terminating.items():
+                total.add(row, -pods)
+
     def copied(self) -> _Group:
         other = _Group(self.key, self.labels)
         other.rows = dict(self.rows)
@@ -155,12 +162,15 @@ class PodCounts:
             counter.live = self._recount(query_id, live_only=True)
         return counter.live
 
-    def count_in_steps(self, namespaces: Namespaces, selector: Selector, pace: Pace) -> Steps[RowCounts]:
+    def count_in_steps(
+        self, namespaces: Namespaces, selector: Selector, pace: Pace, *, live_only: bool = False
+    ) -> Steps[RowCounts]:
         """The matching pods on each row, counted without keeping a counter, so that no other query is evicted. Pauses
-        between groups of pods. The result is not to be changed, and is valid until the next change of a pod."""
+        between groups of pods. The result is not to be changed, and is valid until the next change of a pod.
+        ``live_only``: without those that are being deleted."""
         known = self._ids.get((namespaces, selector))
         if known is not None:
-            return self.tally(known)
+            return self.live_tally(known) if live_only else self.tally(known)
         self._is_asked_directly = True
         total = RowCounts()
         if not selector.selects_nothing:
@@ -170,8 +180,7 @@ class PodCounts:
                     yield from pace.pause()
                 group = self._groups.get(key)
                 if group is not None and selector.matches(group.labels):
-                    for row, pods in group.rows.items():
-                        total.add(row, pods)
+                    group.add_to(total, live_only=live_only)
         return total
 
     def version(self, query_id: int) -> int:
@@ -376,12 +385,7 @@ class PodCounts:
     def _recount(self, query_id: int, *, live_only: bool) -> RowCounts:
         total = RowCounts()
         for key in self._matching_groups(self._counters[query_id].query):
-            group = self._groups[key]
-            for row, pods in group.rows.items():
-                total.add(row, pods)
-            if live_only:
-                for row, pods in group.terminating.items():
-                    total.add(row, -pods)
+            self._groups[key].add_to(total, live_only=live_only)
         return total
 
 

@@ -26,6 +26,7 @@ from scheduler.objects.resources import (
 )
 from scheduler.objects.selectors import SelectorError
 from scheduler.objects.steps import Steps
+from scheduler.objects.taints import TolerationIndex
 from scheduler.objects.term_index import TermIndex
 
 NOT_WORKED_OUT: Final = object()
@@ -60,6 +61,7 @@ class PodInfo:
         "_required_node_affinity",
         "_score_requests",
         "_terms_of_nodes",
+        "_tolerations",
         "affinity_terms",
         "key",
         "labels",
@@ -68,6 +70,7 @@ class PodInfo:
         "node_name",
         "pod",
         "priority",
+        "spread_constraints",
         "template",
         "uid",
     )
@@ -88,11 +91,15 @@ class PodInfo:
         """Only once ``parse_in_steps`` has parsed them."""
         self._score_requests: ResourceVector | None = None
         self._terms_of_nodes: TermIndex | None = None
+        self._tolerations: tuple[bool, TolerationIndex] | None = None
+        """With and for the word whether operators compare numbers."""
         self._charged: ResourceVector | None = None
         self._non_zero: tuple[int, int] | None = None
         self._ports: tuple[HostPort, ...] | None = None
         self.affinity_terms: Any = NOT_WORKED_OUT
         """For ``affinity_terms.terms_of``."""
+        self.spread_constraints: Any = NOT_WORKED_OUT
+        """For PodTopologySpread, once it has parsed many of them."""
         self.template: Any = NOT_WORKED_OUT
         """For ``pod_template.template_key``."""
 
@@ -154,11 +161,13 @@ class PodInfo:
         other.priority = self.priority
         other.node_name = self.node_name
         other.affinity_terms = self.affinity_terms
+        other.spread_constraints = self.spread_constraints
         other._requests = self._requests
         other._required_node_affinity = self._required_node_affinity
         other._preferred_node_terms = self._preferred_node_terms
         other._score_requests = self._score_requests
         other._terms_of_nodes = self._terms_of_nodes
+        other._tolerations = self._tolerations
         other._charged = self._charged
         other._non_zero = self._non_zero
         other._ports = self._ports
@@ -180,16 +189,35 @@ class PodInfo:
         return self._required_node_affinity
 
     def wants_node(self, labels: Mapping[str, str], name: str) -> bool:
-        """Whether its node selector and required node affinity accept a node of this name. Raises SelectorError if
-        nothing matched and some term has faults."""
-        required = self.required_node_affinity
-        selector = required.selector
-        if selector is None or len(selector.terms) <= MAX_REMEMBERED_TERMS:
+        """As ``accepts_node``, but raises SelectorError if nothing matched and some term has faults."""
+        required, terms = self.required_node_affinity, self._indexed_terms()
+        if terms is None:
             return required.evaluate(labels, name)
+        return _has_labels(required, labels) and terms.evaluate(labels, name)
+
+    def accepts_node(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether its node selector and required node affinity accept a node of this name."""
+        required, terms = self.required_node_affinity, self._indexed_terms()
+        if terms is None:
+            return required.matches(labels, name)
+        return _has_labels(required, labels) and terms.matches(labels, name)
+
+    def _indexed_terms(self) -> TermIndex | None:
+        """None where they are few."""
+        selector = self.required_node_affinity.selector
+        if selector is None or len(selector.terms) <= MAX_REMEMBERED_TERMS:
+            return None
         if self._terms_of_nodes is None:
             self._terms_of_nodes = TermIndex(selector)
-        has_labels = all(labels.get(key) == value for key, value in required.labels)
-        return has_labels and self._terms_of_nodes.evaluate(labels, name)
+        return self._terms_of_nodes
+
+    def tolerations(self, *, comparison_operators: bool) -> TolerationIndex:
+        """Its tolerations by key: a hint asks for them at every event of a node."""
+        known = self._tolerations
+        if known is None or known[0] is not comparison_operators:
+            index = TolerationIndex(self.pod.spec.tolerations, comparison_operators=comparison_operators)
+            known = self._tolerations = comparison_operators, index
+        return known[1]
 
     @property
     def preferred_node_terms(self) -> tuple[PreferredTerm, ...]:
@@ -274,3 +302,7 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key}, uid={self.uid}, node={self.node_name or '-'})"
+
+
+def _has_labels(required: RequiredNodeAffinity, labels: Mapping[str, str]) -> bool:
+    return all(labels.get(key) == value for key, value in required.labels)

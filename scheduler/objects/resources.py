@@ -156,7 +156,7 @@ def is_extended_resource(name: str) -> bool:
 def is_scalar_resource(name: str) -> bool:
     """Whether it is counted beside cpu, memory, ephemeral-storage and pods."""
     return (
-        is_extended_resource(name) or name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name
+        "kubernetes.io/" in name or name.startswith(("hugepages-", "attachable-volumes-")) or is_extended_resource(name)
     )
 
 

@@ -1,18 +1,24 @@
 """Label selectors: parsed, validated and canonical (docs/kube-scheduler/plugins.md §2.5).
 
-Selectors that differ only in order are equal and have the same hash, so that counters can be kept per selector.
+Selectors that differ only in order are equal and have the same hash, so that counters can be kept per selector; but for
+those of thousands of requirements or values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from scheduler.errors import SchedulerError
 from scheduler.objects.memo import has_many_parts, memo
-from scheduler.objects.qualified_names import are_label_values, label_value_faults, qualified_name_faults
-from scheduler.objects.requirements import Operator, Requirement
+from scheduler.objects.qualified_names import (
+    are_label_values,
+    are_qualified_names,
+    label_value_faults,
+    qualified_name_faults,
+)
+from scheduler.objects.requirements import MAX_SORTED, Operator, Requirement, in_order
 from scheduler.objects.selector_fields import LabelSelector
 
 Expression = tuple[str, str, tuple[str, ...]]
@@ -22,6 +28,7 @@ _OPERATORS = {operator.value: operator for operator in (Operator.IN, Operator.NO
 
 
 _NEED_VALUES = (Operator.IN, Operator.NOT_IN)
+_NEED_NO_VALUES = (Operator.EXISTS, Operator.ABSENT)
 
 
 class SelectorError(SchedulerError, ValueError):
@@ -83,6 +90,8 @@ def combined(*selectors: Selector) -> Selector:
 
 @memo(4096, has_many_parts)
 def _parse(expressions: tuple[Expression, ...]) -> Selector:
+    if has_many_parts(expressions) and are_faultless(expressions, _OPERATORS):
+        return _canonical([Requirement(key, _OPERATORS[name], in_order(values)) for key, name, values in expressions])
     requirements: list[Requirement] = []
     for key, written_operator, values in expressions:
         operator = _OPERATORS.get(written_operator)
@@ -91,13 +100,15 @@ def _parse(expressions: tuple[Expression, ...]) -> Selector:
         faults = requirement_faults(key, operator, values)
         if faults:
             raise SelectorError(joined(faults))
-        requirements.append(Requirement(key, operator, tuple(sorted(set(values)))))
+        requirements.append(Requirement(key, operator, in_order(values)))
     return _canonical(requirements)
 
 
 def _canonical(requirements: list[Requirement]) -> Selector:
     if not requirements:
         return EVERYTHING
+    if len(requirements) > MAX_SORTED:
+        return Selector(tuple(dict.fromkeys(requirements)))
     return Selector(tuple(sorted(set(requirements), key=_order)))
 
 
@@ -106,6 +117,19 @@ def _order(requirement: Requirement) -> tuple[str, str, tuple[str, ...]]:
 
 
 # --- faults -----------------------------------------------------------------------------------------------------------
+
+
+def are_faultless(expressions: Sequence[Expression], operators: Mapping[str, Operator]) -> bool:
+    """Whether none of many requirements on labels has a fault: a tenth of the time that asking for each takes. May be
+    False without a fault: where numbers are compared."""
+    wanted: list[str] = []
+    for _, name, values in expressions:
+        operator = operators.get(name)
+        if operator in _NEED_VALUES and values:
+            wanted += values
+        elif values or operator not in _NEED_NO_VALUES:
+            return False
+    return are_qualified_names([key for key, _, _ in expressions]) and are_label_values(wanted)
 
 
 def requirement_faults(key: str, operator: Operator, values: tuple[str, ...], path: str = "") -> list[str]:
