@@ -34,6 +34,9 @@ class TermKind(Enum):
     REQUIRED_ANTI_AFFINITY = "anti-affinity"
     PREFERRED = "preferred"
 
+    __hash__ = object.__hash__
+    """Enum's own is a function in Python, called for each term that comes or goes."""
+
 
 class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     """A term as its owner means it. ``namespaces``: the listed ones, or the owner's own."""
@@ -228,9 +231,13 @@ class AffinityTerms:
         for key, weight in _listed(terms_of(info)):
             if key not in self._ids:
                 raise InvariantViolation(f"pod {info.key} leaves row {row} with a term that is not counted")
-            term = self._writable(key)
-            term.change(row, -1, weight, self._tick())
-            self._drop_if_unused(key, term)
+            known = self._terms[self._ids[key]]
+            if known.total == 1 and not known.holders and known.occurrences.at(row) == 1:
+                self._drop(key, known)
+            else:
+                term = self._writable(key)
+                term.change(row, -1, weight, self._tick())
+                self._drop_if_unused(key, term)
 
     def hold(self, info: PodInfo) -> None:
         """A pod is nominated to a node: its required anti-affinity is known from now on, without being counted.
@@ -292,10 +299,13 @@ class AffinityTerms:
 
     def _drop_if_unused(self, key: _Key, term: PlacedTerm) -> None:
         if not term.total and not term.holders:
-            del self._ids[key]
-            del self._terms[term.id]
-            self._index.drop(term.id)
-            self.terms_version = self._tick()
+            self._drop(key, term)
+
+    def _drop(self, key: _Key, term: PlacedTerm) -> None:
+        del self._ids[key]
+        del self._terms[term.id]
+        self._index.drop(term.id)
+        self.terms_version = self._tick()
 
     def _tick(self) -> int:
         self.version = next(self._clock)
@@ -307,9 +317,10 @@ class AffinityTerms:
         if term_id is None:
             kind, term = key
             term_id = self._ids[key] = next(self._new_ids)
-            self._terms[term_id] = PlacedTerm(term_id, kind, term, 0)
+            placed = self._terms[term_id] = PlacedTerm(term_id, kind, term, 0)
             self._index.put(term_id, _area(term), term.selector)
             self.terms_version = self._tick()
+            return placed
         return self._terms.writable(term_id, PlacedTerm.copied)
 
 

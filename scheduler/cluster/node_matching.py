@@ -24,7 +24,7 @@ from scheduler.objects.steps import Pace, Steps, run_to_end
 Mask = npt.NDArray[np.bool_]
 Rows = slice | npt.NDArray[np.int64]
 
-_NEEDS_LABEL = (Operator.IN, Operator.EXISTS, Operator.GREATER, Operator.LESS)
+NEEDS_LABEL = (Operator.IN, Operator.EXISTS, Operator.GREATER, Operator.LESS)
 """Operators that a node without the label does not meet."""
 
 
@@ -101,7 +101,7 @@ def accepted_rows(table: NodeTable, term: NodeSelectorTerm) -> Sequence[int] | N
             named = [table.existing_row(name) for name in requirement.values]
             return [row for row in named if row is not None and _accepts(term, table.nodes[row])]
     for requirement in term.expressions:
-        if requirement.operator in _NEEDS_LABEL:
+        if requirement.operator in NEEDS_LABEL:
             rows = table.narrow_rows(requirement.key)
             if rows is not None:
                 return [row for row in rows if _accepts(term, table.nodes[row])]
@@ -131,7 +131,7 @@ def term_in_steps(table: NodeTable, term: NodeSelectorTerm, rows: Rows, pace: Pa
     unwanted: dict[str, list[str]] = {}
     for requirement in term.expressions:
         if table.narrow_rows(requirement.key) == ():
-            if requirement.operator in _NEEDS_LABEL:
+            if requirement.operator in NEEDS_LABEL:
                 return np.zeros(length, np.bool_)
         elif requirement.operator is Operator.NOT_IN:
             unwanted.setdefault(requirement.key, []).extend(requirement.values)

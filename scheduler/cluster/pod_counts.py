@@ -20,6 +20,7 @@ from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces, SelectorIndex
 from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
+from scheduler.objects.memo import MAX_PARTS
 from scheduler.objects.requirements import Operator
 from scheduler.objects.selectors import Selector
 from scheduler.objects.steps import Pace, Steps
@@ -282,13 +283,8 @@ class PodCounts:
     def _new_group(self, key: _GroupKey, info: PodInfo) -> _Group:
         group = _Group(key, info.labels)
         counters = self._counters
-        group.counters = tuple(
-            [
-                query_id
-                for query_id in self._index.candidates(info.namespace, info.labels)
-                if counters[query_id].query[1].matches(info.labels)
-            ]
-        )
+        candidates = self._index.candidates(info.namespace, info.labels)
+        group.counters = tuple([one for one in candidates if _is_meant(info, *counters[one].query)])
         return group
 
     def _new_counter(self, query: Query) -> int:
@@ -358,8 +354,9 @@ class PodCounts:
         labelled = self._labelled
         best: Iterable[_Labels] = labelled.get((namespace, *_ANY_LABEL), {})
         least = len(labelled.get((namespace, *_ANY_LABEL), {}))
-        for requirement in selector.requirements:
-            if requirement.operator is Operator.IN:
+        for requirement in selector.requirements[:MAX_PARTS]:
+            # To look up more values than there are groups would take longer than to compare with each.
+            if requirement.operator is Operator.IN and len(requirement.values) <= max(least, MAX_PARTS):
                 found = [labelled.get((namespace, requirement.key, value), {}) for value in requirement.values]
                 size = sum(map(len, found))
                 if size < least:
@@ -387,6 +384,10 @@ class PodCounts:
         for key in self._matching_groups(self._counters[query_id].query):
             self._groups[key].add_to(total, live_only=live_only)
         return total
+
+
+def _is_meant(info: PodInfo, namespaces: Namespaces, selector: Selector) -> bool:
+    return (namespaces is None or info.namespace in namespaces) and selector.matches(info.labels)
 
 
 def _decrease(counts: dict[int, int], row: int) -> None:

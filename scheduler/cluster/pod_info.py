@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from scheduler.objects.memo import has_many_parts
 from scheduler.objects.node_selectors import (
     MAX_REMEMBERED_TERMS,
     PreferredTerm,
@@ -16,10 +17,11 @@ from scheduler.objects.node_selectors import (
     required_node_affinity,
     required_with,
 )
-from scheduler.objects.pod import Pod
+from scheduler.objects.pod import Pod, PodSpec
 from scheduler.objects.ports import HostPort, host_ports
 from scheduler.objects.resources import (
     ResourceVector,
+    charge_as_requested,
     node_info_requests_of,
     requests_of,
     score_requests_of,
@@ -252,8 +254,11 @@ class PodInfo:
         yield
 
     def take_terms(self, old: PodInfo) -> None:
-        """Reuse the parsed terms of the pod's previous version if its nodeSelector and affinity are the same."""
+        """Reuse the parsed terms of the pod's previous version if its nodeSelector and affinity are the same, and what
+        it requests where these are many resources."""
         before, now = old.pod.spec, self.pod.spec
+        if old._requests is not None and has_many_parts(old._requests.scalars) and _request_alike(before, now):
+            self._requests, self._score_requests = old._requests, old._score_requests
         if old._required_node_affinity is None and old.affinity_terms is NOT_WORKED_OUT:
             return
         if before.node_selector == now.node_selector and before.affinity == now.affinity:
@@ -274,15 +279,23 @@ class PodInfo:
     def charged(self) -> ResourceVector:
         """What it takes of the node that it runs on (status-aware)."""
         if self._charged is None:
-            self._charged, self._non_zero = node_info_requests_of(self.pod)
+            self._work_out_charge()
+        assert self._charged is not None
         return self._charged
 
     @property
     def non_zero(self) -> tuple[int, int]:
         """(milli-CPU, memory bytes) it is scored with on its node: defaults for what is not requested."""
         if self._non_zero is None:
-            self._charged, self._non_zero = node_info_requests_of(self.pod)
+            self._work_out_charge()
+        assert self._non_zero is not None
         return self._non_zero
+
+    def _work_out_charge(self) -> None:
+        known = None
+        if self._requests is not None and has_many_parts(self._requests.scalars):
+            known = charge_as_requested(self.pod, self._requests)
+        self._charged, self._non_zero = known or node_info_requests_of(self.pod)
 
     @property
     def ports(self) -> tuple[HostPort, ...]:
@@ -306,3 +319,12 @@ class PodInfo:
 
 def _has_labels(required: RequiredNodeAffinity, labels: Mapping[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in required.labels)
+
+
+def _request_alike(one: PodSpec, other: PodSpec) -> bool:
+    return (
+        one.containers == other.containers
+        and one.init_containers == other.init_containers
+        and one.resources == other.resources
+        and one.overhead == other.overhead
+    )

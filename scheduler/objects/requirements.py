@@ -23,6 +23,9 @@ class Operator(Enum):
     GREATER = "Gt"
     LESS = "Lt"
 
+    __hash__ = object.__hash__
+    """Enum's own is a function in Python, called for each requirement that is hashed."""
+
 
 class ManyValues(tuple[str, ...]):
     """Values in which one is found without comparing it with all of them."""

@@ -6,7 +6,7 @@ Four callers read a pod's request in four ways, see the functions below.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from operator import is_
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ import msgspec
 from scheduler.objects.memo import MAX_PARTS, has_many_parts, is_long_text, memo
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
-from scheduler.objects.qualified_names import qualified_name_faults
+from scheduler.objects.qualified_names import are_qualified_names, qualified_name_faults
 from scheduler.objects.quantity import Quantities, milli_value, parse, value
 
 CPU = "cpu"
@@ -91,6 +91,11 @@ def score_requests_of(pod: Pod) -> ResourceVector:
     Ignoring the pod-level requests here, and only here, is a quirk of kube-scheduler 1.36.
     """
     return _vector(_shape_of(pod), True)
+
+
+def charge_as_requested(pod: Pod, requests: ResourceVector) -> tuple[ResourceVector, NonZeroRequest] | None:
+    """``node_info_requests_of`` for a pod whose ``requests_of`` are known; None where its status counts, too."""
+    return None if reports_resources(pod) else (requests, _non_zero(_shape_of(pod)))
 
 
 def node_info_requests_of(pod: Pod) -> tuple[ResourceVector, NonZeroRequest]:
@@ -384,5 +389,17 @@ def _rounded(exact: ExactResources) -> ResourceVector:
         memory=value(exact.get(MEMORY, 0)),
         ephemeral_storage=value(exact.get(EPHEMERAL_STORAGE, 0)),
         pods=value(exact.get(PODS, 0)),
-        scalars={name: value(amount) for name, amount in exact.items() if is_scalar_resource(name)},
+        scalars={name: value(exact[name]) for name in _scalars(exact)},
     )
+
+
+def _scalars(names: Collection[str]) -> list[str]:
+    """The names that ``is_scalar_resource`` accepts. Of many most are extended resources, and are checked at once."""
+    if not has_many_parts(names):
+        return [name for name in names if is_scalar_resource(name)]
+    extended = [name for name in names if "/" in name and "kubernetes.io/" not in name]
+    if any(name.startswith("requests.") for name in extended) or not are_qualified_names(
+        [f"requests.{name}" for name in extended]
+    ):
+        return [name for name in names if is_scalar_resource(name)]
+    return [name for name in names if "/" in name or is_scalar_resource(name)]
