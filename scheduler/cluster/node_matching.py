@@ -141,6 +141,9 @@ def term_in_steps(table: NodeTable, term: NodeSelectorTerm, rows: Rows, pace: Pa
             if pace.is_over:
                 yield from pace.pause()
     for key, values in unwanted.items():
+        pace.left -= 1
+        if pace.is_over:
+            yield from pace.pause()
         mask &= _with_values(table, key, values, False).take(table.label(key)[rows])
     for requirement in term.fields:
         mask &= _matches_field(table, requirement, rows)

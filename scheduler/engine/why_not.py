@@ -25,7 +25,9 @@ from scheduler.framework.plugin import (
     State,
 )
 from scheduler.framework.profile import Profile
+from scheduler.framework.stepwise import PRE_FILTER, LookingPlugin
 from scheduler.messages.status import Refusal, Skip, failure, unresolvable
+from scheduler.objects.steps import Steps, run_to_end
 
 RowArray = npt.NDArray[np.int64]
 
@@ -66,10 +68,18 @@ class WhyNot(Struct):
 
 def why_not(profile: Profile, pod: PodInfo, view: View, rows: RowArray) -> WhyNot:
     """The answers for these rows, in the order in which the profile runs its plugins."""
+    return run_to_end(why_not_in_steps(profile, pod, view, rows))
+
+
+def why_not_in_steps(profile: Profile, pod: PodInfo, view: View, rows: RowArray) -> Steps[WhyNot]:
+    """``why_not``, with pauses: nothing may change in the view until it ends."""
     answer = WhyNot()
     for plugin in profile.pre_filter_plugins:
+        yield
         try:
-            state: State | Skip | Refusal = plugin.pre_filter(pod, view)
+            looking = plugin.look_in_steps(PRE_FILTER, pod, view) if isinstance(plugin, LookingPlugin) else None
+            state: State | Skip | Refusal
+            state = plugin.pre_filter(pod, view) if looking is None else (yield from looking)
         except Exception as error:  # noqa: BLE001 - the other plugins' answers are wanted all the same
             state = failure(f"raised {error!r}")
         if isinstance(state, Refusal):
@@ -81,6 +91,7 @@ def why_not(profile: Profile, pod: PodInfo, view: View, rows: RowArray) -> WhyNo
         else:
             answer.states[plugin.name] = state
     for each in profile.filter_plugins:
+        yield
         answer.refusals += _refusals_of(each, answer.states.get(each.name, EMPTY_STATE), pod, view, rows)
     return answer
 

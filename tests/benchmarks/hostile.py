@@ -15,6 +15,7 @@ import msgspec
 
 from scheduler.controller import garbage
 from scheduler.engine.engine import Engine
+from scheduler.engine.explain import pod_page_in_slices
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, WakingContinued
 from scheduler.objects.kinds import Kind, decode
 from scheduler.testing.documents import node_json
@@ -101,14 +102,21 @@ def _steps(engine: Engine, documents: Documents) -> tuple[dict[str, float], list
         while engine.is_waking:
             step(called, partial(engine.handle, WakingContinued(), now()))
 
+    def why(called: str) -> None:
+        slices = pod_page_in_slices(engine, "default/hostile", now())
+        while step(called, partial(next, slices, slices)) is not slices:
+            pass
+
     show_all("arrival", documents)
     attempt("attempt")
+    why("why")
     later = _attempts(engine, 40)
     attempted = engine.attempt_of("default/hostile")
     placed = attempted.node if attempted is not None else ""
     show_all("update", [_updated(kind, document, placed) for kind, document in documents])
     show_all("event", nodes_of([node_json("node-00000", cpu="64", memory="128Gi", pods=110)]))
     attempt("attempt again")
+    why("why")
     later += _attempts(engine, 20)
     for kind, document in reversed(documents):
         obj = decode(kind, msgspec.json.encode(_updated(kind, document, placed)[1]))

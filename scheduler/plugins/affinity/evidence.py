@@ -16,6 +16,7 @@ from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.framework.findings import Cause, RowArray, label_values, labels_listed, pods_on
+from scheduler.objects.selectors import EVERYTHING
 from scheduler.plugins.affinity.state import AffinityFilterState
 from scheduler.plugins.affinity.terms import OwnTerm
 
@@ -30,14 +31,17 @@ def causes(
     matches. ``counted``: the pods on each row that an own term matches."""
     table = view.table
     anywhere = state.may_be_first and state.no_pod_matches
+    together = state.own.affinity_selector if state.own.affinity else EVERYTHING
     for term in state.own.affinity:
         column = table.label(term.topology_key)[rows]
         yield Cause(column == ABSENT, partial(_no_key, "affinity", term.topology_key))
         counts = state.affinity.get(term.topology_key)
         if not anywhere:
             found = widened(counts, table, term.topology_key)[column] if counts is not None else np.zeros(len(rows))
-            yield Cause((column != ABSENT) & (found <= 0), partial(_lonely, table, state.own.affinity_selector, term))
+            yield Cause((column != ABSENT) & (found <= 0), partial(_lonely, table, together, term))
     for term in state.own.anti_affinity:
+        if term.topology_key not in state.anti_affinity:
+            continue  # None of the pod's terms of this key matches any pod.
         pods = counted(term)
         domains = count_domains(table, term.topology_key, pods)
         taken = (domains > 0)[table.label(term.topology_key)[rows]]
