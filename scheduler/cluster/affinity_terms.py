@@ -23,7 +23,14 @@ from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
 from scheduler.objects.node_selectors import PARTS_A_SLICE
 from scheduler.objects.pod import PodAffinity, PodAffinityTerm
-from scheduler.objects.selectors import NOTHING, Selector, SelectorError, parse_selector
+from scheduler.objects.selectors import (
+    NOTHING,
+    Selector,
+    SelectorError,
+    is_very_long,
+    parse_selector,
+    parse_selector_in_steps,
+)
 from scheduler.objects.steps import Steps, run_to_end
 
 
@@ -95,7 +102,8 @@ def _parsed(info: PodInfo) -> Steps[PodTerms]:
         parts = 0
         try:
             for term in written:
-                terms.append(_term(term, info.namespace))
+                is_long = is_very_long(term.label_selector) or is_very_long(term.namespace_selector)
+                terms.append((yield from _long_term(term, info.namespace)) if is_long else _term(term, info.namespace))
                 parts += 3 + len(term.namespaces)
                 if parts > PARTS_A_SLICE:
                     parts = 0
@@ -117,13 +125,21 @@ def _parsed(info: PodInfo) -> Steps[PodTerms]:
     return PodTerms(required, required_anti, tuple(preferred), tuple(faults))
 
 
-def _term(written: PodAffinityTerm, namespace: str) -> AffinityTerm:
+def _long_term(written: PodAffinityTerm, namespace: str) -> Steps[AffinityTerm]:
+    chooser = yield from parse_selector_in_steps(written.namespace_selector)
+    selector = yield from parse_selector_in_steps(written.label_selector)
+    return AffinityTerm(_namespaces(written, namespace), chooser, selector, written.topology_key)
+
+
+def _namespaces(written: PodAffinityTerm, namespace: str) -> frozenset[str]:
     if not written.namespaces and written.namespace_selector is None:
-        namespaces = frozenset((namespace,))
-    else:
-        namespaces = frozenset(written.namespaces)
+        return frozenset((namespace,))
+    return frozenset(written.namespaces)
+
+
+def _term(written: PodAffinityTerm, namespace: str) -> AffinityTerm:
     return AffinityTerm(
-        namespaces,
+        _namespaces(written, namespace),
         parse_selector(written.namespace_selector),
         parse_selector(written.label_selector),
         written.topology_key,

@@ -7,7 +7,7 @@ touches the counters of its group and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Final
 
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.forkable import ForkableDict
+from scheduler.cluster.label_groups import ANY_LABEL, MANY_LABELS, GroupKey, LabelGroup, Labels, filed_under
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces, SelectorIndex
@@ -30,47 +31,10 @@ MAX_BYTES: Final = 128 * 2**20
 
 Counts = npt.NDArray[np.int64]
 Query = tuple[Namespaces, Selector]
-_Labels = frozenset[tuple[str, str]]
-_GroupKey = tuple[str, _Labels]
-"""A namespace, and the labels of pods there."""
-
 NO_QUERY: Final = 0
 """The id of no query: its version is never the same twice."""
 
-_ANY_LABEL = ("", "")
-"""In the place of a label: every group of the namespace."""
-
 __all__ = ["ALL_NAMESPACES", "Counts", "Namespaces", "PodCounts"]
-
-
-class _Group:
-    """The pods of one namespace that have the same labels."""
-
-    __slots__ = ("counters", "key", "labels", "rows", "terminating")
-
-    def __init__(self, key: _GroupKey, labels: Mapping[str, str]) -> None:
-        self.key = key
-        """The very object that it is filed under: a dictionary compares another one label by label."""
-        self.labels = labels
-        self.rows: dict[int, int] = {}
-        """Pods on each row, terminating ones included."""
-        self.terminating: dict[int, int] = {}
-        self.counters: tuple[int, ...] = ()
-        """Ids of the counters that these labels match."""
-
-    def add_to(self, total: RowCounts, *, live_only: bool) -> None:
-        for row, pods in self.rows.items():
-            total.add(row, pods)
-        if live_only:
-            for row, pods in self.terminating.items():
-                total.add(row, -pods)
-
-    def copied(self) -> _Group:
-        other = _Group(self.key, self.labels)
-        other.rows = dict(self.rows)
-        other.terminating = dict(self.terminating)
-        other.counters = self.counters
-        return other
 
 
 class _Counter:
@@ -109,9 +73,10 @@ class PodCounts:
         self._max_bytes = max_bytes
         self._until_weighed = 1
         """New queries until bytes are counted again."""
-        self._groups: ForkableDict[_GroupKey, _Group] = ForkableDict()
-        self._labelled: dict[tuple[str, str, str], dict[_Labels, None]] = {}
-        """(namespace, label key, value) → the groups with that label; with _ANY_LABEL, all of the namespace. Of a fork:
+        self._groups: ForkableDict[GroupKey, LabelGroup] = ForkableDict()
+        self._labelled: dict[tuple[str, str, str], dict[Labels, None]] = {}
+        """(namespace, label key, value) → the groups with that label; with ANY_LABEL, all of the namespace, with
+        MANY_LABELS those that are filed under no label. Of a fork:
         nothing, it asks ``_below`` and looks at the groups that differ."""
         self._below: PodCounts | None = None
         self._ids: dict[Query, int] = {}
@@ -199,7 +164,7 @@ class PodCounts:
         key = info.namespace, frozenset(info.labels.items())
         known = self._groups.get(key)
         if known is not None:
-            group = self._groups.writable(known.key, _Group.copied)
+            group = self._groups.writable(known.key, LabelGroup.copied)
         else:
             group = self._groups[key] = self._new_group(key, info)
             self._file(group)
@@ -213,7 +178,7 @@ class PodCounts:
         known = self._groups.get((info.namespace, frozenset(info.labels.items())))
         if known is None or row not in known.rows:
             raise InvariantViolation(f"pod {info.key} is taken from row {row}, where no pod of its labels is counted")
-        group = self._groups.writable(known.key, _Group.copied)
+        group = self._groups.writable(known.key, LabelGroup.copied)
         _decrease(group.rows, row)
         if info.is_terminating:
             _decrease(group.terminating, row)
@@ -269,7 +234,7 @@ class PodCounts:
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _change(self, group: _Group, row: int, sign: int, terminating: bool) -> None:
+    def _change(self, group: LabelGroup, row: int, sign: int, terminating: bool) -> None:
         if group.counters or self.evictions or self._is_asked_directly:
             self.changes += 1
         for query_id in group.counters:
@@ -280,8 +245,8 @@ class PodCounts:
             if counter.live is not None and not terminating:
                 counter.live.add(row, sign)
 
-    def _new_group(self, key: _GroupKey, info: PodInfo) -> _Group:
-        group = _Group(key, info.labels)
+    def _new_group(self, key: GroupKey, info: PodInfo) -> LabelGroup:
+        group = LabelGroup(key, info.labels)
         counters = self._counters
         candidates = self._index.candidates(info.namespace, info.labels)
         group.counters = tuple([one for one in candidates if _is_meant(info, *counters[one].query)])
@@ -297,7 +262,7 @@ class PodCounts:
         self._counters[query_id] = _Counter(query, next(self._clock))
         self._index.put(query_id, *query)
         for key in self._matching_groups(query):
-            group = self._groups.writable(key, _Group.copied)
+            group = self._groups.writable(key, LabelGroup.copied)
             group.counters = (*group.counters, query_id)
         return query_id
 
@@ -307,7 +272,7 @@ class PodCounts:
         self.changes += 1
         self._index.drop(query_id)
         for key in self._matching_groups(query):
-            group = self._groups.writable(key, _Group.copied)
+            group = self._groups.writable(key, LabelGroup.copied)
             group.counters = tuple([other for other in group.counters if other != query_id])
         del self._counters[query_id]
 
@@ -322,7 +287,7 @@ class PodCounts:
                 excess -= size
         self._until_weighed = 1 + len(self._ids) // 8
 
-    def _matching_groups(self, query: Query) -> Iterator[_GroupKey]:
+    def _matching_groups(self, query: Query) -> Iterator[GroupKey]:
         namespaces, selector = query
         if selector.selects_nothing:
             return
@@ -331,7 +296,7 @@ class PodCounts:
             if group is not None and selector.matches(group.labels):
                 yield key
 
-    def _candidates(self, namespaces: Namespaces, selector: Selector) -> list[_GroupKey]:
+    def _candidates(self, namespaces: Namespaces, selector: Selector) -> list[GroupKey]:
         """Groups worth comparing with the selector, each once, some perhaps gone: all that match are among them."""
         if self._below is not None:
             touched = [key for key in self._groups.touched() if namespaces is None or key[0] in namespaces]
@@ -347,13 +312,14 @@ class PodCounts:
 
     def _inhabited(self, namespaces: frozenset[str]) -> list[str]:
         """Those of the namespaces that have pods, in order."""
-        return sorted([namespace for namespace in namespaces if (namespace, *_ANY_LABEL) in self._labelled])
+        return sorted([namespace for namespace in namespaces if (namespace, *ANY_LABEL) in self._labelled])
 
-    def _candidates_in(self, namespace: str, selector: Selector) -> Iterable[_Labels]:
+    def _candidates_in(self, namespace: str, selector: Selector) -> Iterable[Labels]:
         """Those with the rarest label that the selector requires."""
         labelled = self._labelled
-        best: Iterable[_Labels] = labelled.get((namespace, *_ANY_LABEL), {})
-        least = len(labelled.get((namespace, *_ANY_LABEL), {}))
+        everything = labelled.get((namespace, *ANY_LABEL), {})
+        best: Iterable[Labels] = everything
+        least = len(everything)
         for requirement in selector.requirements[:MAX_PARTS]:
             # To look up more values than there are groups would take longer than to compare with each.
             if requirement.operator is Operator.IN and len(requirement.values) <= max(least, MAX_PARTS):
@@ -361,18 +327,19 @@ class PodCounts:
                 size = sum(map(len, found))
                 if size < least:
                     best, least = [labels for part in found for labels in part], size
-        return best
+        many = labelled.get((namespace, *MANY_LABELS)) if least < len(everything) else None
+        return [*best, *many] if many else best
 
-    def _file(self, group: _Group) -> None:
+    def _file(self, group: LabelGroup) -> None:
         if self._below is None:
             namespace, labels = group.key
-            for key, value in (_ANY_LABEL, *group.labels.items()):
+            for key, value in filed_under(group):
                 self._labelled.setdefault((namespace, key, value), {})[labels] = None
 
-    def _unfile(self, group: _Group) -> None:
+    def _unfile(self, group: LabelGroup) -> None:
         if self._below is None:
             namespace, labels = group.key
-            for key, value in (_ANY_LABEL, *group.labels.items()):
+            for key, value in filed_under(group):
                 place = self._labelled[namespace, key, value]
                 if len(place) == 1:
                     del self._labelled[namespace, key, value]

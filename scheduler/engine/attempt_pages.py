@@ -16,7 +16,7 @@ from scheduler.engine.cycle_context import Depth
 from scheduler.engine.engine import Engine
 from scheduler.engine.outcome import Placed
 from scheduler.engine.why_not import MAX_NAMES as MAX_NAMED
-from scheduler.engine.why_not import refusal_pages, why_not_beside, why_not_in_steps
+from scheduler.engine.why_not import reasons_page, refusal_pages, why_not_beside, why_not_in_steps
 from scheduler.framework.node_filter import rivals
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
@@ -171,7 +171,7 @@ def _refused_nodes(entry: RefusedNodes) -> dict[str, Any]:
 
 
 def _refusal(refusal: Refusal) -> dict[str, Any]:
-    return {"plugin": refusal.plugin, "status": refusal.code.value, "reasons": list(refusal.reasons)}
+    return {"plugin": refusal.plugin, "status": refusal.code.value, "reasons": reasons_page(refusal)}
 
 
 def _scores(attempt: Attempt, nodes: Iterable[str]) -> list[dict[str, Any]]:

@@ -131,6 +131,8 @@ def _cycle(run: Run) -> Cycle:
     attempt.feasible_nodes = len(feasible.rows)
 
     if not len(feasible.rows):
+        if run.is_large:
+            yield PAUSE
         diagnosis = diagnose(run, feasible, _refused_where_nominated(run))
         return (yield from _no_fit(run, diagnosis))  # 7
     if run.depth in (Depth.EXPLAIN, Depth.SCORE_ALL):

@@ -33,6 +33,8 @@ RowArray = npt.NDArray[np.int64]
 
 MAX_NAMES: Final = 10
 """Nodes named of one refusal."""
+MAX_REASONS: Final = 50
+"""Reasons listed of one refusal."""
 MAX_NAMES_IN_REASONS: Final = 5
 """Nodes named in the reason of a plugin that restricts the search."""
 
@@ -117,7 +119,7 @@ def refusal_pages(answer: WhyNot, names: Sequence[str | None]) -> list[dict[str,
     rows, counts = np.unique(answer.refusing_rows(), return_counts=True)
     alone = rows[counts == 1]
     pages: list[dict[str, Any]] = [
-        {"plugin": one.plugin, "status": one.code.value, "reasons": list(one.reasons), "wholePod": True}
+        {"plugin": one.plugin, "status": one.code.value, "reasons": reasons_page(one), "wholePod": True}
         for one in answer.of_pod
     ]
     for one in sorted(answer.refusals, key=lambda one: -len(one.rows)):
@@ -125,7 +127,7 @@ def refusal_pages(answer: WhyNot, names: Sequence[str | None]) -> list[dict[str,
             {
                 "plugin": one.refusal.plugin,
                 "status": one.refusal.code.value,
-                "reasons": list(one.refusal.reasons),
+                "reasons": reasons_page(one.refusal),
                 "count": len(one.rows),
                 "only": int(np.isin(one.rows, alone).sum()),
                 "nodes": [name for row in one.rows[:MAX_NAMES].tolist() if (name := names[row])],
@@ -133,6 +135,13 @@ def refusal_pages(answer: WhyNot, names: Sequence[str | None]) -> list[dict[str,
             }
         )
     return pages
+
+
+def reasons_page(refusal: Refusal) -> list[str]:
+    """The reasons of a refusal, of very many the first: a pod may ask for 50,000 resources that no node has."""
+    reasons = list(refusal.reasons[:MAX_REASONS])
+    more = len(refusal.reasons) - MAX_REASONS
+    return [*reasons, f"and {more} more reasons"] if more > 0 else reasons
 
 
 def finding_page(finding: Finding) -> dict[str, Any]:

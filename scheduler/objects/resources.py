@@ -6,17 +6,17 @@ Four callers read a pod's request in four ways, see the functions below.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from operator import is_
 from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.objects.memo import MAX_PARTS, has_many_parts, is_long_text, memo
+from scheduler.objects.memo import MAX_PARTS, has_many_parts, memo
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
-from scheduler.objects.qualified_names import are_qualified_names, qualified_name_faults
 from scheduler.objects.quantity import Quantities, milli_value, parse, value
+from scheduler.objects.resource_names import is_pod_level_resource, scalar_names
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -141,33 +141,6 @@ def reports_resources(pod: Pod) -> bool:
     """Whether the status reports the pod's resources, which may differ from the spec."""
     status = pod.status
     return bool(status.container_statuses or status.init_container_statuses or status.resources is not None)
-
-
-# --- names ------------------------------------------------------------------------------------------------------------
-
-
-@memo(4096, is_long_text)
-def is_extended_resource(name: str) -> bool:
-    """Whether it is a resource outside of Kubernetes' own domains, such as `example.com/gpu`."""
-    return (
-        "/" in name
-        and "kubernetes.io/" not in name
-        and not name.startswith("requests.")
-        and not qualified_name_faults(f"requests.{name}")
-    )
-
-
-@memo(4096, is_long_text)
-def is_scalar_resource(name: str) -> bool:
-    """Whether it is counted beside cpu, memory, ephemeral-storage and pods."""
-    return (
-        "kubernetes.io/" in name or name.startswith(("hugepages-", "attachable-volumes-")) or is_extended_resource(name)
-    )
-
-
-def is_pod_level_resource(name: str) -> bool:
-    """Whether it may be requested at pod level."""
-    return name in (CPU, MEMORY) or name.startswith("hugepages-")
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------
@@ -389,17 +362,5 @@ def _rounded(exact: ExactResources) -> ResourceVector:
         memory=value(exact.get(MEMORY, 0)),
         ephemeral_storage=value(exact.get(EPHEMERAL_STORAGE, 0)),
         pods=value(exact.get(PODS, 0)),
-        scalars={name: value(exact[name]) for name in _scalars(exact)},
+        scalars={name: value(exact[name]) for name in scalar_names(exact)},
     )
-
-
-def _scalars(names: Collection[str]) -> list[str]:
-    """The names that ``is_scalar_resource`` accepts. Of many most are extended resources, and are checked at once."""
-    if not has_many_parts(names):
-        return [name for name in names if is_scalar_resource(name)]
-    extended = [name for name in names if "/" in name and "kubernetes.io/" not in name]
-    if any(name.startswith("requests.") for name in extended) or not are_qualified_names(
-        [f"requests.{name}" for name in extended]
-    ):
-        return [name for name in names if is_scalar_resource(name)]
-    return [name for name in names if "/" in name or is_scalar_resource(name)]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 from weakref import ref
 
@@ -190,14 +191,13 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
     def why_not(self, state: State, pod: PodInfo, view: View, rows: RowArray) -> tuple[Finding, ...]:
         assert isinstance(state, Requirements)
         required, table = state.required, view.table
-        causes = [
+        of_labels = (
             Cause(~matches_requirement(table, one, rows), partial(_unmet, table, "nodeSelector", one))
             for one in (Requirement(key, Operator.IN, (value,)) for key, value in required.labels)
-        ]
-        for selector, called in ((required.selector, "required node affinity"), (self._added_required, ADDED)):
-            if selector is not None:
-                causes += _unmet_terms(table, selector, rows, called)
-        return grouped(view, rows, causes)
+        )
+        selectors = ((required.selector, "required node affinity"), (self._added_required, ADDED))
+        of_terms = [_unmet_terms(table, one, rows, called) for one, called in selectors if one is not None]
+        return grouped(view, rows, chain(of_labels, *of_terms))
 
     # --- score --------------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,8 @@ from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.framework.findings import Cause, RowArray, label_values, labels_listed, pods_on
-from scheduler.objects.selectors import EVERYTHING
+from scheduler.objects.memo import MAX_PARTS
+from scheduler.objects.selectors import Selector
 from scheduler.plugins.affinity.state import AffinityFilterState
 from scheduler.plugins.affinity.terms import OwnTerm
 
@@ -31,7 +32,7 @@ def causes(
     matches. ``counted``: the pods on each row that an own term matches."""
     table = view.table
     anywhere = state.may_be_first and state.no_pod_matches
-    together = state.own.affinity_selector if state.own.affinity else EVERYTHING
+    together = _shown(state.own.affinity_selector) if state.own.affinity and not anywhere else ""
     for term in state.own.affinity:
         column = table.label(term.topology_key)[rows]
         yield Cause(column == ABSENT, partial(_no_key, "affinity", term.topology_key))
@@ -57,7 +58,15 @@ def _no_key(called: str, key: str, _rows: RowArray) -> str:
     return f"{called} by {key}: the node has no such label"
 
 
-def _lonely(table: NodeTable, selector: object, term: OwnTerm, rows: RowArray) -> str:
+def _shown(selector: Selector) -> str:
+    """The selector, of very many requirements the first."""
+    more = len(selector.requirements) - MAX_PARTS
+    if more <= 0:
+        return str(selector)
+    return f"{','.join([str(part) for part in selector.requirements[:MAX_PARTS]])} and {more} more requirements"
+
+
+def _lonely(table: NodeTable, selector: str, term: OwnTerm, rows: RowArray) -> str:
     where = label_values(table, term.topology_key, rows)
     return f"affinity by {term.topology_key}: no pod with {selector}{_in(term)} in {where}"
 

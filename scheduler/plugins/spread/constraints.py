@@ -16,7 +16,16 @@ from scheduler.cluster.view import View
 from scheduler.objects.memo import has_many_parts
 from scheduler.objects.node_selectors import RequiredNodeAffinity
 from scheduler.objects.pod import Toleration, TopologySpreadConstraint
-from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError, combined, equality_selector, parse_selector
+from scheduler.objects.selectors import (
+    EVERYTHING,
+    Selector,
+    SelectorError,
+    combined,
+    equality_selector,
+    is_very_long,
+    parse_selector,
+    parse_selector_in_steps,
+)
 from scheduler.objects.steps import Pace, Steps, run_to_end
 from scheduler.plugins.spread.args import DO_NOT_SCHEDULE, HOSTNAME_KEY, SCHEDULE_ANYWAY
 from scheduler.plugins.spread.owners import workload_selector
@@ -130,7 +139,7 @@ def eligibility_of(pod: PodInfo, comparison_operators: bool, node_scope: Selecto
 def own_constraints(pod: PodInfo, action: str) -> tuple[Constraint, ...]:
     """The pod's own constraints with this ``whenUnsatisfiable``. Raises SelectorError."""
     written = pod.pod.spec.topology_spread_constraints
-    if not has_many_parts(written):
+    if not are_long(pod):
         return tuple([_parsed(one, _selector(one, pod)) for one in written if one.when_unsatisfiable == action])
     if pod.spread_constraints is NOT_WORKED_OUT:
         run_to_end(parse_in_steps(pod))
@@ -138,6 +147,12 @@ def own_constraints(pod: PodInfo, action: str) -> tuple[Constraint, ...]:
     if isinstance(parsed, SelectorError):
         raise parsed
     return parsed
+
+
+def are_long(pod: PodInfo) -> bool:
+    """Whether the pod's own constraints are parsed once and remembered, with pauses if ``parse_in_steps`` is asked."""
+    written = pod.pod.spec.topology_spread_constraints
+    return has_many_parts(written) or any(is_very_long(one.label_selector) for one in written)
 
 
 def parse_in_steps(pod: PodInfo) -> Steps[None]:
@@ -148,7 +163,8 @@ def parse_in_steps(pod: PodInfo) -> Steps[None]:
         parsed: list[Constraint] = []
         try:
             for number, one in enumerate([one for one in written if one.when_unsatisfiable == action], start=1):
-                parsed.append(_parsed(one, _selector(one, pod)))
+                selector = yield from parse_selector_in_steps(one.label_selector)
+                parsed.append(_parsed(one, _with_own_labels(one, pod, selector)))
                 if number % CONSTRAINTS_A_SLICE == 0:
                     yield
             found[action] = tuple(parsed)
@@ -190,7 +206,10 @@ def both(one: Mask | None, other: Mask | None) -> Mask | None:
 
 
 def _selector(written: TopologySpreadConstraint, pod: PodInfo) -> Selector:
-    selector = parse_selector(written.label_selector)
+    return _with_own_labels(written, pod, parse_selector(written.label_selector))
+
+
+def _with_own_labels(written: TopologySpreadConstraint, pod: PodInfo, selector: Selector) -> Selector:
     if not written.match_label_keys:
         return selector
     labels = pod.labels

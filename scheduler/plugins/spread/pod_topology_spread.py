@@ -51,6 +51,7 @@ from scheduler.plugins.spread.args import (
 )
 from scheduler.plugins.spread.constraints import (
     Constraint,
+    are_long,
     default_constraints,
     eligibility_of,
     own_constraints,
@@ -207,7 +208,7 @@ class PodTopologySpread(ScopedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlu
         return SpreadFilterState(pod.namespace, eligibility, hard)
 
     def read_in_steps(self, pod: PodInfo) -> Steps[None] | None:
-        return parse_in_steps(pod) if has_many_parts(pod.pod.spec.topology_spread_constraints) else None
+        return parse_in_steps(pod) if are_long(pod) else None
 
     def look_in_steps(self, point: str, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal] | None:
         if point != PRE_FILTER or not has_many_parts(pod.pod.spec.topology_spread_constraints):
