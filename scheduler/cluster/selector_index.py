@@ -98,16 +98,18 @@ class SelectorIndex:
         """Of the labels that the selector requires, those of the one key that fewest others are filed under."""
         if selector.selects_nothing:
             return ()
-        best: tuple[_Place, ...] | None = None
-        least = 0
-        for requirement in selector.requirements[:MAX_PARTS]:
-            if requirement.operator is Operator.IN and len(requirement.values) <= MAX_PLACES:
-                # A pod has one value of the key, so it meets each id at most once.
-                places = tuple([(namespaces, (requirement.key, value)) for value in requirement.values])
-                crowd = sum(len(self._places.get(place, ())) + 1 for place in places)
-                if best is None or crowd < least:
-                    best, least = places, crowd
-        return ((namespaces, None),) if best is None else best
+        # A pod has one value of a key, so it meets each id at most once.
+        choices = [
+            tuple([(namespaces, (requirement.key, value)) for value in requirement.values])
+            for requirement in selector.requirements[:MAX_PARTS]
+            if requirement.operator is Operator.IN and len(requirement.values) <= MAX_PLACES
+        ]
+        if len(choices) > 1:
+            return min(choices, key=self._crowd)
+        return choices[0] if choices else ((namespaces, None),)
+
+    def _crowd(self, places: tuple[_Place, ...]) -> int:
+        return sum([len(self._places.get(place, ())) + 1 for place in places])
 
     def _use(self, area: frozenset[str]) -> None:
         used = self._used.get(area, 0)
