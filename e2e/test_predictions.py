@@ -36,6 +36,8 @@ SEED = int(os.environ.get("E2E_QUESTION_SEED", "1"))
 ZONE = "topology.kubernetes.io/zone"
 SETTLE_SECONDS = 30.0
 IMPORTANT = "asked-important"
+AGAIN = "-again"
+"""Ends the name of the pod that takes the place of an evicted one."""
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "controller": True}
 PACKING = {
     "scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]},
@@ -109,6 +111,8 @@ def scene_of(chance: random.Random, place: str, decider: str, kind: str) -> Scen
         others = [one for one in running if one["spec"]["nodeName"] != victim]
         again = json.loads(json.dumps(evicted))
         del again["spec"]["nodeName"], again["metadata"]["ownerReferences"]
+        # Not of the old name: KWOK, which ends the old pod, may do so twice, by its name.
+        again["metadata"]["name"] += AGAIN
         question = {"edits": [{"edit": "drain", "node": victim}], "withWaiting": False}
         return Scene(kind, nodes, [*others, evicted], question, drained=victim, asked=[again])
     if kind == "preemption":
@@ -181,8 +185,9 @@ def make_it_so(room: Room, scene: Scene) -> None:
     if scene.drained:
         closed = {"unschedulable": True}
         room.client.patch("Node", scene.drained, None, {"spec": closed})
-        room.client.delete_all("Pod", [scene.asked[0]["metadata"]["name"]], room.name)
-        name = f"{room.name}/{scene.asked[0]['metadata']['name']}"
+        evicted = scene.asked[0]["metadata"]["name"].removesuffix(AGAIN)
+        room.client.delete_all("Pod", [evicted], room.name)
+        name = f"{room.name}/{evicted}"
         room.pods.wait_until(lambda state: name not in state, SETTLE_SECONDS, "the evicted pod is gone")
     room.add_pods(*scene.asked)
 
@@ -205,7 +210,7 @@ def misses_of(answer: dict[str, Any], facts: dict[str, str], scene: Scene) -> li
     found = []
     predicted = {one["pod"].partition("/")[2]: one for one in answer.get("placements", [])}
     for name, node in facts.items():
-        one = predicted.get(name)
+        one = predicted.get(name.removesuffix(AGAIN))
         if one is None:
             found.append(f"{scene.kind}: nothing was predicted of {name}, which went to {node or 'no node'}: {answer}")
         elif node not in (one.get("allowed", []) if one.get("node") else [""]):

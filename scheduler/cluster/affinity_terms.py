@@ -23,7 +23,13 @@ from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
 from scheduler.objects.node_selectors import PARTS_A_SLICE
 from scheduler.objects.pod import PodAffinity, PodAffinityTerm
-from scheduler.objects.selectors import NOTHING, SelectorError, parse_selector
+from scheduler.objects.selectors import (
+    NOTHING,
+    SelectorError,
+    is_very_long,
+    parse_selector,
+    parse_selector_in_steps,
+)
 from scheduler.objects.steps import Steps, run_to_end
 
 
@@ -33,6 +39,9 @@ class TermKind(Enum):
     REQUIRED_AFFINITY = "affinity"
     REQUIRED_ANTI_AFFINITY = "anti-affinity"
     PREFERRED = "preferred"
+
+    __hash__ = object.__hash__
+    """Enum's own is a function in Python, called for each term that comes or goes."""
 
 
 def terms_of(info: PodInfo) -> PodTerms:
@@ -64,7 +73,8 @@ def _parsed(info: PodInfo) -> Steps[PodTerms]:
         parts = 0
         try:
             for term in written:
-                terms.append(_term(term, info.namespace))
+                is_long = is_very_long(term.label_selector) or is_very_long(term.namespace_selector)
+                terms.append((yield from _long_term(term, info.namespace)) if is_long else _term(term, info.namespace))
                 parts += 3 + len(term.namespaces)
                 if parts > PARTS_A_SLICE:
                     parts = 0
@@ -86,13 +96,21 @@ def _parsed(info: PodInfo) -> Steps[PodTerms]:
     return PodTerms(required, required_anti, tuple(preferred), tuple(faults))
 
 
-def _term(written: PodAffinityTerm, namespace: str) -> AffinityTerm:
+def _long_term(written: PodAffinityTerm, namespace: str) -> Steps[AffinityTerm]:
+    chooser = yield from parse_selector_in_steps(written.namespace_selector)
+    selector = yield from parse_selector_in_steps(written.label_selector)
+    return AffinityTerm(_namespaces(written, namespace), chooser, selector, written.topology_key)
+
+
+def _namespaces(written: PodAffinityTerm, namespace: str) -> frozenset[str]:
     if not written.namespaces and written.namespace_selector is None:
-        namespaces = frozenset((namespace,))
-    else:
-        namespaces = frozenset(written.namespaces)
+        return frozenset((namespace,))
+    return frozenset(written.namespaces)
+
+
+def _term(written: PodAffinityTerm, namespace: str) -> AffinityTerm:
     return AffinityTerm(
-        namespaces,
+        _namespaces(written, namespace),
         parse_selector(written.namespace_selector),
         parse_selector(written.label_selector),
         written.topology_key,
@@ -200,9 +218,13 @@ class AffinityTerms:
         for key, weight in _listed(terms_of(info)):
             if key not in self._ids:
                 raise InvariantViolation(f"pod {info.key} leaves row {row} with a term that is not counted")
-            term = self._writable(key)
-            term.change(row, -1, weight, self._tick())
-            self._drop_if_unused(key, term)
+            known = self._terms[self._ids[key]]
+            if known.total == 1 and not known.holders and known.occurrences.at(row) == 1:
+                self._drop(key, known)
+            else:
+                term = self._writable(key)
+                term.change(row, -1, weight, self._tick())
+                self._drop_if_unused(key, term)
 
     def hold(self, info: PodInfo) -> None:
         """Know the required anti-affinity terms of a nominated pod, without counting them.
@@ -264,10 +286,13 @@ class AffinityTerms:
 
     def _drop_if_unused(self, key: _Key, term: PlacedTerm) -> None:
         if not term.total and not term.holders:
-            del self._ids[key]
-            del self._terms[term.id]
-            self._index.drop(term.id)
-            self.terms_version = self._tick()
+            self._drop(key, term)
+
+    def _drop(self, key: _Key, term: PlacedTerm) -> None:
+        del self._ids[key]
+        del self._terms[term.id]
+        self._index.drop(term.id)
+        self.terms_version = self._tick()
 
     def _tick(self) -> int:
         self.version = next(self._clock)
@@ -279,9 +304,10 @@ class AffinityTerms:
         if term_id is None:
             kind, term = key
             term_id = self._ids[key] = next(self._new_ids)
-            self._terms[term_id] = PlacedTerm(term_id, kind, term, 0)
+            placed = self._terms[term_id] = PlacedTerm(term_id, kind, term, 0)
             self._index.put(term_id, _area(term), term.selector)
             self.terms_version = self._tick()
+            return placed
         return self._terms.writable(term_id, PlacedTerm.copied)
 
 

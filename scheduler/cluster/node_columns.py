@@ -103,6 +103,10 @@ class NodeColumns:
             return False
         return resource not in self._allocatable and resource not in self._requested
 
+    def scalars_somewhere(self) -> frozenset[str]:
+        """The resources beside cpu, memory, ephemeral-storage and pods that are not ``is_nowhere``, all at once."""
+        return frozenset(self._allocatable.names).union(self._requested.names)
+
     def offer(self, resource: str, allocatable: Int64Column) -> Offer:
         """What is worked out about the column of a resource, as long as no node changes."""
         offer = self._offers.get(resource)

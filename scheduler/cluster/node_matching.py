@@ -24,7 +24,7 @@ from scheduler.objects.steps import Pace, Steps, run_to_end
 Mask = npt.NDArray[np.bool_]
 Rows = slice | npt.NDArray[np.int64]
 
-_NEEDS_LABEL = (Operator.IN, Operator.EXISTS, Operator.GREATER, Operator.LESS)
+NEEDS_LABEL = (Operator.IN, Operator.EXISTS, Operator.GREATER, Operator.LESS)
 """Operators that a node without the label does not meet."""
 
 
@@ -79,8 +79,7 @@ def selector_in_steps(table: NodeTable, selector: NodeSelector, rows: Rows) -> S
         elif is_one_of_values(term):
             values.setdefault(term.expressions[0].key, []).extend(term.expressions[0].values)
         else:
-            mask |= matches_term(table, term, rows)
-            pace.left -= len(term.expressions) + len(term.fields)
+            mask |= yield from term_in_steps(table, term, rows, pace)
         if pace.is_over:
             yield from pace.pause()
     for key, wanted in values.items():
@@ -102,7 +101,7 @@ def accepted_rows(table: NodeTable, term: NodeSelectorTerm) -> Sequence[int] | N
             named = [table.existing_row(name) for name in requirement.values]
             return [row for row in named if row is not None and _accepts(term, table.nodes[row])]
     for requirement in term.expressions:
-        if requirement.operator in _NEEDS_LABEL:
+        if requirement.operator in NEEDS_LABEL:
             rows = table.narrow_rows(requirement.key)
             if rows is not None:
                 return [row for row in rows if _accepts(term, table.nodes[row])]
@@ -120,17 +119,31 @@ def is_one_of_values(term: NodeSelectorTerm) -> bool:
 
 def matches_term(table: NodeTable, term: NodeSelectorTerm, rows: Rows) -> Mask:
     """Rows that meet all requirements of the term: bool, one a row asked."""
+    return run_to_end(term_in_steps(table, term, rows, term_pace()))
+
+
+def term_in_steps(table: NodeTable, term: NodeSelectorTerm, rows: Rows, pace: Pace) -> Steps[Mask]:
+    """``matches_term`` with pauses, for many requirements."""
     length = len(table.exists[rows])
     if term.faults:
         return np.zeros(length, np.bool_)
     mask = np.ones(length, np.bool_)
     unwanted: dict[str, list[str]] = {}
     for requirement in term.expressions:
-        if requirement.operator is Operator.NOT_IN:
+        if table.narrow_rows(requirement.key) == ():
+            if requirement.operator in NEEDS_LABEL:
+                return np.zeros(length, np.bool_)
+        elif requirement.operator is Operator.NOT_IN:
             unwanted.setdefault(requirement.key, []).extend(requirement.values)
         else:
             mask &= matches_requirement(table, requirement, rows)
+            pace.left -= 1
+            if pace.is_over:
+                yield from pace.pause()
     for key, values in unwanted.items():
+        pace.left -= 1
+        if pace.is_over:
+            yield from pace.pause()
         mask &= _with_values(table, key, values, False).take(table.label(key)[rows])
     for requirement in term.fields:
         mask &= _matches_field(table, requirement, rows)

@@ -7,7 +7,7 @@ touches the counters of its group and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Final
 
@@ -15,11 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.forkable import ForkableDict
+from scheduler.cluster.label_groups import ANY_LABEL, MANY_LABELS, GroupKey, LabelGroup, Labels, filed_under
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.selector_index import ALL_NAMESPACES, Namespaces, SelectorIndex
 from scheduler.cluster.table import NodeTable
 from scheduler.errors import InvariantViolation
+from scheduler.objects.memo import MAX_PARTS
 from scheduler.objects.requirements import Operator
 from scheduler.objects.selectors import Selector
 from scheduler.objects.steps import Pace, Steps
@@ -29,40 +31,10 @@ MAX_BYTES: Final = 128 * 2**20
 
 Counts = npt.NDArray[np.int64]
 Query = tuple[Namespaces, Selector]
-_Labels = frozenset[tuple[str, str]]
-_GroupKey = tuple[str, _Labels]
-"""A namespace, and the labels of pods there."""
-
 NO_QUERY: Final = 0
 """The id of no query: its version is never the same twice."""
 
-_ANY_LABEL = ("", "")
-"""In the place of a label: every group of the namespace."""
-
 __all__ = ["ALL_NAMESPACES", "Counts", "Namespaces", "PodCounts"]
-
-
-class _Group:
-    """The pods of one namespace that have the same labels."""
-
-    __slots__ = ("counters", "key", "labels", "rows", "terminating")
-
-    def __init__(self, key: _GroupKey, labels: Mapping[str, str]) -> None:
-        self.key = key
-        """The very object that it is filed under: a dictionary compares another one label by label."""
-        self.labels = labels
-        self.rows: dict[int, int] = {}
-        """Pods on each row, terminating ones included."""
-        self.terminating: dict[int, int] = {}
-        self.counters: tuple[int, ...] = ()
-        """Ids of the counters that these labels match."""
-
-    def copied(self) -> _Group:
-        other = _Group(self.key, self.labels)
-        other.rows = dict(self.rows)
-        other.terminating = dict(self.terminating)
-        other.counters = self.counters
-        return other
 
 
 class _Counter:
@@ -101,9 +73,10 @@ class PodCounts:
         self._max_bytes = max_bytes
         self._until_weighed = 1
         """New queries until bytes are counted again."""
-        self._groups: ForkableDict[_GroupKey, _Group] = ForkableDict()
-        self._labelled: dict[tuple[str, str, str], dict[_Labels, None]] = {}
-        """(namespace, label key, value) → the groups with that label; with _ANY_LABEL, all of the namespace. Of a fork:
+        self._groups: ForkableDict[GroupKey, LabelGroup] = ForkableDict()
+        self._labelled: dict[tuple[str, str, str], dict[Labels, None]] = {}
+        """(namespace, label key, value) → the groups with that label; with ANY_LABEL, all of the namespace, with
+        MANY_LABELS those that are filed under no label. Of a fork:
         nothing, it asks ``_below`` and looks at the groups that differ."""
         self._below: PodCounts | None = None
         self._ids: dict[Query, int] = {}
@@ -155,12 +128,15 @@ class PodCounts:
             counter.live = self._recount(query_id, live_only=True)
         return counter.live
 
-    def count_in_steps(self, namespaces: Namespaces, selector: Selector, pace: Pace) -> Steps[RowCounts]:
+    def count_in_steps(
+        self, namespaces: Namespaces, selector: Selector, pace: Pace, *, live_only: bool = False
+    ) -> Steps[RowCounts]:
         """The matching pods on each row, counted without keeping a counter, so that no other query is evicted. Pauses
-        between groups of pods. The result is not to be changed, and is valid until the next change of a pod."""
+        between groups of pods. The result is not to be changed, and is valid until the next change of a pod.
+        ``live_only``: without those that are being deleted."""
         known = self._ids.get((namespaces, selector))
         if known is not None:
-            return self.tally(known)
+            return self.live_tally(known) if live_only else self.tally(known)
         self._is_asked_directly = True
         total = RowCounts()
         if not selector.selects_nothing:
@@ -170,8 +146,7 @@ class PodCounts:
                     yield from pace.pause()
                 group = self._groups.get(key)
                 if group is not None and selector.matches(group.labels):
-                    for row, pods in group.rows.items():
-                        total.add(row, pods)
+                    group.add_to(total, live_only=live_only)
         return total
 
     def version(self, query_id: int) -> int:
@@ -189,7 +164,7 @@ class PodCounts:
         key = info.namespace, frozenset(info.labels.items())
         known = self._groups.get(key)
         if known is not None:
-            group = self._groups.writable(known.key, _Group.copied)
+            group = self._groups.writable(known.key, LabelGroup.copied)
         else:
             group = self._groups[key] = self._new_group(key, info)
             self._file(group)
@@ -203,7 +178,7 @@ class PodCounts:
         known = self._groups.get((info.namespace, frozenset(info.labels.items())))
         if known is None or row not in known.rows:
             raise InvariantViolation(f"pod {info.key} is taken from row {row}, where no pod of its labels is counted")
-        group = self._groups.writable(known.key, _Group.copied)
+        group = self._groups.writable(known.key, LabelGroup.copied)
         _decrease(group.rows, row)
         if info.is_terminating:
             _decrease(group.terminating, row)
@@ -259,7 +234,7 @@ class PodCounts:
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _change(self, group: _Group, row: int, sign: int, terminating: bool) -> None:
+    def _change(self, group: LabelGroup, row: int, sign: int, terminating: bool) -> None:
         if group.counters or self.evictions or self._is_asked_directly:
             self.changes += 1
         for query_id in group.counters:
@@ -270,16 +245,11 @@ class PodCounts:
             if counter.live is not None and not terminating:
                 counter.live.add(row, sign)
 
-    def _new_group(self, key: _GroupKey, info: PodInfo) -> _Group:
-        group = _Group(key, info.labels)
+    def _new_group(self, key: GroupKey, info: PodInfo) -> LabelGroup:
+        group = LabelGroup(key, info.labels)
         counters = self._counters
-        group.counters = tuple(
-            [
-                query_id
-                for query_id in self._index.candidates(info.namespace, info.labels)
-                if counters[query_id].query[1].matches(info.labels)
-            ]
-        )
+        candidates = self._index.candidates(info.namespace, info.labels)
+        group.counters = tuple([one for one in candidates if _is_meant(info, *counters[one].query)])
         return group
 
     def _new_counter(self, query: Query) -> int:
@@ -292,7 +262,7 @@ class PodCounts:
         self._counters[query_id] = _Counter(query, next(self._clock))
         self._index.put(query_id, *query)
         for key in self._matching_groups(query):
-            group = self._groups.writable(key, _Group.copied)
+            group = self._groups.writable(key, LabelGroup.copied)
             group.counters = (*group.counters, query_id)
         return query_id
 
@@ -302,7 +272,7 @@ class PodCounts:
         self.changes += 1
         self._index.drop(query_id)
         for key in self._matching_groups(query):
-            group = self._groups.writable(key, _Group.copied)
+            group = self._groups.writable(key, LabelGroup.copied)
             group.counters = tuple([other for other in group.counters if other != query_id])
         del self._counters[query_id]
 
@@ -317,7 +287,7 @@ class PodCounts:
                 excess -= size
         self._until_weighed = 1 + len(self._ids) // 8
 
-    def _matching_groups(self, query: Query) -> Iterator[_GroupKey]:
+    def _matching_groups(self, query: Query) -> Iterator[GroupKey]:
         namespaces, selector = query
         if selector.selects_nothing:
             return
@@ -326,7 +296,7 @@ class PodCounts:
             if group is not None and selector.matches(group.labels):
                 yield key
 
-    def _candidates(self, namespaces: Namespaces, selector: Selector) -> list[_GroupKey]:
+    def _candidates(self, namespaces: Namespaces, selector: Selector) -> list[GroupKey]:
         """Groups worth comparing with the selector, each once, some perhaps gone: all that match are among them."""
         if self._below is not None:
             touched = [key for key in self._groups.touched() if namespaces is None or key[0] in namespaces]
@@ -342,31 +312,34 @@ class PodCounts:
 
     def _inhabited(self, namespaces: frozenset[str]) -> list[str]:
         """Those of the namespaces that have pods, in order."""
-        return sorted([namespace for namespace in namespaces if (namespace, *_ANY_LABEL) in self._labelled])
+        return sorted([namespace for namespace in namespaces if (namespace, *ANY_LABEL) in self._labelled])
 
-    def _candidates_in(self, namespace: str, selector: Selector) -> Iterable[_Labels]:
+    def _candidates_in(self, namespace: str, selector: Selector) -> Iterable[Labels]:
         """Those with the rarest label that the selector requires."""
         labelled = self._labelled
-        best: Iterable[_Labels] = labelled.get((namespace, *_ANY_LABEL), {})
-        least = len(labelled.get((namespace, *_ANY_LABEL), {}))
-        for requirement in selector.requirements:
-            if requirement.operator is Operator.IN:
+        everything = labelled.get((namespace, *ANY_LABEL), {})
+        best: Iterable[Labels] = everything
+        least = len(everything)
+        for requirement in selector.requirements[:MAX_PARTS]:
+            # To look up more values than there are groups would take longer than to compare with each.
+            if requirement.operator is Operator.IN and len(requirement.values) <= max(least, MAX_PARTS):
                 found = [labelled.get((namespace, requirement.key, value), {}) for value in requirement.values]
                 size = sum(map(len, found))
                 if size < least:
                     best, least = [labels for part in found for labels in part], size
-        return best
+        many = labelled.get((namespace, *MANY_LABELS)) if least < len(everything) else None
+        return [*best, *many] if many else best
 
-    def _file(self, group: _Group) -> None:
+    def _file(self, group: LabelGroup) -> None:
         if self._below is None:
             namespace, labels = group.key
-            for key, value in (_ANY_LABEL, *group.labels.items()):
+            for key, value in filed_under(group):
                 self._labelled.setdefault((namespace, key, value), {})[labels] = None
 
-    def _unfile(self, group: _Group) -> None:
+    def _unfile(self, group: LabelGroup) -> None:
         if self._below is None:
             namespace, labels = group.key
-            for key, value in (_ANY_LABEL, *group.labels.items()):
+            for key, value in filed_under(group):
                 place = self._labelled[namespace, key, value]
                 if len(place) == 1:
                     del self._labelled[namespace, key, value]
@@ -376,13 +349,12 @@ class PodCounts:
     def _recount(self, query_id: int, *, live_only: bool) -> RowCounts:
         total = RowCounts()
         for key in self._matching_groups(self._counters[query_id].query):
-            group = self._groups[key]
-            for row, pods in group.rows.items():
-                total.add(row, pods)
-            if live_only:
-                for row, pods in group.terminating.items():
-                    total.add(row, -pods)
+            self._groups[key].add_to(total, live_only=live_only)
         return total
+
+
+def _is_meant(info: PodInfo, namespaces: Namespaces, selector: Selector) -> bool:
+    return (namespaces is None or info.namespace in namespaces) and selector.matches(info.labels)
 
 
 def _decrease(counts: dict[int, int], row: int) -> None:

@@ -8,6 +8,7 @@ from enum import Enum, auto
 from typing import Final, Literal, NamedTuple
 
 from scheduler.cluster.pod_terms import PodTerms
+from scheduler.objects.memo import has_many_parts
 from scheduler.objects.node_selectors import (
     MAX_REMEMBERED_TERMS,
     PreferredTerm,
@@ -18,16 +19,18 @@ from scheduler.objects.node_selectors import (
     required_node_affinity,
     required_with,
 )
-from scheduler.objects.pod import Pod
+from scheduler.objects.pod import Pod, PodSpec
 from scheduler.objects.ports import HostPort, host_ports
 from scheduler.objects.resources import (
     ResourceVector,
+    charge_as_requested,
     node_info_requests_of,
     requests_of,
     score_requests_of,
 )
 from scheduler.objects.selectors import SelectorError
 from scheduler.objects.steps import Steps
+from scheduler.objects.taints import TolerationIndex
 from scheduler.objects.term_index import TermIndex
 
 
@@ -72,6 +75,7 @@ class PodInfo:
         "_required_node_affinity",
         "_score_requests",
         "_terms_of_nodes",
+        "_tolerations",
         "affinity_terms",
         "key",
         "labels",
@@ -80,6 +84,7 @@ class PodInfo:
         "node_name",
         "pod",
         "priority",
+        "spread_constraints",
         "template",
         "uid",
     )
@@ -100,11 +105,15 @@ class PodInfo:
         """Only once ``parse_in_steps`` has parsed them."""
         self._score_requests: ResourceVector | None = None
         self._terms_of_nodes: TermIndex | None = None
+        self._tolerations: tuple[bool, TolerationIndex] | None = None
+        """With and for the word whether operators compare numbers."""
         self._charged: ResourceVector | None = None
         self._non_zero: tuple[int, int] | None = None
         self._ports: tuple[HostPort, ...] | None = None
         self.affinity_terms: PodTerms | Literal[Unknown.NOT_WORKED_OUT] = NOT_WORKED_OUT
         """For ``affinity_terms.terms_of``."""
+        self.spread_constraints: object = NOT_WORKED_OUT
+        """For PodTopologySpread, once it has parsed many of them."""
         self.template: TemplateKey | Literal[Unknown.NOT_WORKED_OUT] | None = NOT_WORKED_OUT
         """For ``pod_template.template_key``; None for a pod like no other."""
 
@@ -166,11 +175,13 @@ class PodInfo:
         other.priority = self.priority
         other.node_name = self.node_name
         other.affinity_terms = self.affinity_terms
+        other.spread_constraints = self.spread_constraints
         other._requests = self._requests
         other._required_node_affinity = self._required_node_affinity
         other._preferred_node_terms = self._preferred_node_terms
         other._score_requests = self._score_requests
         other._terms_of_nodes = self._terms_of_nodes
+        other._tolerations = self._tolerations
         other._charged = self._charged
         other._non_zero = self._non_zero
         other._ports = self._ports
@@ -192,16 +203,35 @@ class PodInfo:
         return self._required_node_affinity
 
     def wants_node(self, labels: Mapping[str, str], name: str) -> bool:
-        """Whether its node selector and required node affinity accept a node of this name. Raises SelectorError if
-        nothing matched and some term has faults."""
-        required = self.required_node_affinity
-        selector = required.selector
-        if selector is None or len(selector.terms) <= MAX_REMEMBERED_TERMS:
+        """As ``accepts_node``, but raises SelectorError if nothing matched and some term has faults."""
+        required, terms = self.required_node_affinity, self._indexed_terms()
+        if terms is None:
             return required.evaluate(labels, name)
+        return _has_labels(required, labels) and terms.evaluate(labels, name)
+
+    def accepts_node(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether its node selector and required node affinity accept a node of this name."""
+        required, terms = self.required_node_affinity, self._indexed_terms()
+        if terms is None:
+            return required.matches(labels, name)
+        return _has_labels(required, labels) and terms.matches(labels, name)
+
+    def _indexed_terms(self) -> TermIndex | None:
+        """None where they are few."""
+        selector = self.required_node_affinity.selector
+        if selector is None or len(selector.terms) <= MAX_REMEMBERED_TERMS:
+            return None
         if self._terms_of_nodes is None:
             self._terms_of_nodes = TermIndex(selector)
-        has_labels = all(labels.get(key) == value for key, value in required.labels)
-        return has_labels and self._terms_of_nodes.evaluate(labels, name)
+        return self._terms_of_nodes
+
+    def tolerations(self, *, comparison_operators: bool) -> TolerationIndex:
+        """Its tolerations by key: a hint asks for them at every event of a node."""
+        known = self._tolerations
+        if known is None or known[0] is not comparison_operators:
+            index = TolerationIndex(self.pod.spec.tolerations, comparison_operators=comparison_operators)
+            known = self._tolerations = comparison_operators, index
+        return known[1]
 
     @property
     def preferred_node_terms(self) -> tuple[PreferredTerm, ...]:
@@ -236,8 +266,11 @@ class PodInfo:
         yield
 
     def take_terms(self, old: PodInfo) -> None:
-        """Reuse the parsed terms of the pod's previous version if its nodeSelector and affinity are the same."""
+        """Reuse the parsed terms of the pod's previous version if its nodeSelector and affinity are the same, and what
+        it requests where these are many resources."""
         before, now = old.pod.spec, self.pod.spec
+        if old._requests is not None and has_many_parts(old._requests.scalars) and _request_alike(before, now):
+            self._requests, self._score_requests = old._requests, old._score_requests
         if old._required_node_affinity is None and old.affinity_terms is NOT_WORKED_OUT:
             return
         if before.node_selector == now.node_selector and before.affinity == now.affinity:
@@ -258,15 +291,23 @@ class PodInfo:
     def charged(self) -> ResourceVector:
         """What it takes of the node that it runs on (status-aware)."""
         if self._charged is None:
-            self._charged, self._non_zero = node_info_requests_of(self.pod)
+            self._work_out_charge()
+        assert self._charged is not None
         return self._charged
 
     @property
     def non_zero(self) -> tuple[int, int]:
         """(milli-CPU, memory bytes) it is scored with on its node: defaults for what is not requested."""
         if self._non_zero is None:
-            self._charged, self._non_zero = node_info_requests_of(self.pod)
+            self._work_out_charge()
+        assert self._non_zero is not None
         return self._non_zero
+
+    def _work_out_charge(self) -> None:
+        known = None
+        if self._requests is not None and has_many_parts(self._requests.scalars):
+            known = charge_as_requested(self.pod, self._requests)
+        self._charged, self._non_zero = known or node_info_requests_of(self.pod)
 
     @property
     def ports(self) -> tuple[HostPort, ...]:
@@ -286,3 +327,16 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key}, uid={self.uid}, node={self.node_name or '-'})"
+
+
+def _has_labels(required: RequiredNodeAffinity, labels: Mapping[str, str]) -> bool:
+    return all(labels.get(key) == value for key, value in required.labels)
+
+
+def _request_alike(one: PodSpec, other: PodSpec) -> bool:
+    return (
+        one.containers == other.containers
+        and one.init_containers == other.init_containers
+        and one.resources == other.resources
+        and one.overhead == other.overhead
+    )

@@ -15,20 +15,23 @@ from scheduler.engine.outcome import NotPlaced
 from scheduler.engine.why_not import refusal_pages, why_not
 from scheduler.messages.now import Now
 from scheduler.objects.pod import Pod
+from scheduler.objects.steps import Steps
 
 MAX_ALTERNATIVES: Final = 10
 """Nodes listed, best first."""
 
 
-def alternatives_page(engine: Engine, info: PodInfo, now: Now, node: str = "") -> dict[str, Any]:
-    """The best nodes for a placed pod and one other ``node``, if asked. Raises KeyError for a profile that isn't ours.
+def alternatives_in_slices(engine: Engine, info: PodInfo, now: Now, node: str = "") -> Steps[dict[str, Any]]:
+    """The best nodes for a placed pod and one other ``node``, if asked; with pauses for a large pod. Raises KeyError
+    for a profile that isn't ours.
 
     Everything counts as it is now, on a fork of the cluster that lacks this pod. Extenders are not asked.
     """
     cache = engine.cache.fork()
     cache.remove_pod(info.uid)
     pod = _unplaced(info.pod)
-    attempt, outcome = engine.preview(pod, now, Depth.SCORE_ALL, cache)
+    profile = engine.profiles[info.pod.spec.scheduler_name]
+    attempt, outcome = yield from engine.preview_in_steps(pod, now, Depth.SCORE_ALL, cache)
     best = sorted(attempt.total, key=lambda name: (-attempt.total[name], name != info.node_name, name))
     page: dict[str, Any] = {
         "feasibleNodes": len(attempt.total),
@@ -46,7 +49,6 @@ def alternatives_page(engine: Engine, info: PodInfo, now: Now, node: str = "") -
         elif node in attempt.total:
             page["asked"] |= score_entry(attempt, node) | {"rank": best.index(node) + 1}
         else:
-            profile = engine.profiles[info.pod.spec.scheduler_name]
             found = why_not(profile, PodInfo(pod, node_name=""), cache.view, np.array([row]))
             page["asked"]["refusals"] = refusal_pages(found, cache.table.names)
     return page

@@ -7,17 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.pod_template import is_large
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MAX_NAMES, refused_nodes
 from scheduler.engine.cycle_context import Depth
 from scheduler.engine.engine import Engine
 from scheduler.engine.outcome import Placed
 from scheduler.engine.why_not import MAX_NAMES as MAX_NAMED
-from scheduler.engine.why_not import refusal_pages, why_not, why_not_beside
+from scheduler.engine.why_not import reasons_page, refusal_pages, why_not_beside, why_not_in_steps
 from scheduler.framework.node_filter import rivals
+from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal
+from scheduler.objects.steps import Steps, run_to_end
 from scheduler.objects.timestamps import format_seconds
 from scheduler.preemption.evaluation import PreemptionEvidence
 from scheduler.preemption.summary import PreemptionSummary, RefusedNodes, VictimSummary, summary_of
@@ -69,14 +73,27 @@ def attempt_page(engine: Engine, attempt: Attempt) -> dict[str, Any]:
 def preview_page(engine: Engine, info: PodInfo, now: Now, node: str = "") -> dict[str, Any]:
     """The result that a pod would get if it were tried now, node by node; changes nothing. ``node``: one node that is
     explained in full."""
-    pod = info.pod
-    attempt, outcome = engine.preview(pod, now, Depth.EXPLAIN)
+    return run_to_end(preview_page_in_slices(engine, info, now, node))
+
+
+def preview_page_in_slices(engine: Engine, info: PodInfo, now: Now, node: str = "") -> Steps[dict[str, Any]]:
+    """``preview_page``, for a large pod with pauses: it is of the cluster as it was at the beginning."""
+    if not is_large(info):
+        return run_to_end(_preview_in_slices(engine, engine.cache, info, now, node))
+    return (yield from _preview_in_slices(engine, engine.cache.fork(), info, now, node))
+
+
+def _preview_in_slices(
+    engine: Engine, cache: ClusterCache, info: PodInfo, now: Now, node: str
+) -> Steps[dict[str, Any]]:
+    pod, view, profile = info.pod, cache.view, engine.profiles[info.pod.spec.scheduler_name]
+    fork = cache if cache is not engine.cache else None
+    attempt, outcome = yield from engine.preview_in_steps(pod, now, Depth.EXPLAIN, fork)
     page: dict[str, Any] = {"fits": isinstance(outcome, Placed), "nodes": attempt.total_nodes}
-    view, profile = engine.cache.view, engine.profiles[pod.spec.scheduler_name]
-    answer = why_not(profile, info, view, view.ordered_rows)
+    answer = yield from why_not_in_steps(profile, info, view, view.ordered_rows)
     page["refusals"] = refusal_pages(answer, view.table.names)
     if node:
-        page["asked"] = _asked(engine, info, attempt, node)
+        page["asked"] = yield from _asked(profile, cache, info, attempt, node)
     diagnosis = attempt.diagnosis
     if not isinstance(outcome, Placed):
         page["message"] = outcome.message
@@ -85,7 +102,7 @@ def preview_page(engine: Engine, info: PodInfo, now: Now, node: str = "") -> dic
     if diagnosis.pre_filter is not None:
         page["refusal"] = _refusal(diagnosis.pre_filter)
         return page
-    table = engine.cache.table
+    table = cache.table
     shown = table.order.rows[:MAX_NODES]
     refused_by = answer.plugins_by_row(shown)
     beside = np.setdiff1d(np.flatnonzero(diagnosis.codes), answer.refusing_rows()).tolist()
@@ -105,18 +122,18 @@ def preview_page(engine: Engine, info: PodInfo, now: Now, node: str = "") -> dic
     return page
 
 
-def _asked(engine: Engine, info: PodInfo, attempt: Attempt, node: str) -> dict[str, Any]:
+def _asked(profile: Profile, cache: ClusterCache, info: PodInfo, attempt: Attempt, node: str) -> Steps[dict[str, Any]]:
     """What every plugin says of one node, beside the pods that are nominated to it."""
-    view, profile = engine.cache.view, engine.profiles[info.pod.spec.scheduler_name]
+    view = cache.view
     page: dict[str, Any] = {"node": node}
     row = view.table.existing_row(node)
     if row is None:
         return page | {"unknown": True}
     if node in attempt.total:
         page |= {"total": attempt.total[node], "scores": _scores_of(attempt, node)}
-    answer = why_not(profile, info, view, np.array([row]))
+    answer = yield from why_not_in_steps(profile, info, view, np.array([row]))
     page["refusals"] = refusal_pages(answer, view.table.names)
-    if not page["refusals"] and (others := rivals(info, engine.nominator.pods_for_node(node))):
+    if not page["refusals"] and (others := rivals(info, cache.nominator.pods_for_node(node))):
         answer.refusals = why_not_beside(profile, info, view, row, others)
         page["refusals"] = refusal_pages(answer, [node])
         page["beside"] = [other.key for other in others[:MAX_NAMED]]
@@ -154,7 +171,7 @@ def _refused_nodes(entry: RefusedNodes) -> dict[str, Any]:
 
 
 def _refusal(refusal: Refusal) -> dict[str, Any]:
-    return {"plugin": refusal.plugin, "status": refusal.code.value, "reasons": list(refusal.reasons)}
+    return {"plugin": refusal.plugin, "status": refusal.code.value, "reasons": reasons_page(refusal)}
 
 
 def _scores(attempt: Attempt, nodes: Iterable[str]) -> list[dict[str, Any]]:

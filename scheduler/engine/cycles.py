@@ -13,7 +13,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext, Depth
 from scheduler.engine.deadlines import ANSWER_GRACE_SECONDS, Deadlines, ExtenderDeadline
-from scheduler.engine.driving import run_without_extenders
+from scheduler.engine.driving import run_in_steps
 from scheduler.engine.internal import CycleEnded
 from scheduler.engine.machine import Claims, Part
 from scheduler.engine.outcome import CycleOutcome
@@ -28,6 +28,7 @@ from scheduler.messages.commands import CallExtender
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ExtenderAnswered
 from scheduler.objects.pod import Pod
+from scheduler.objects.steps import Steps
 from scheduler.queue.queued_pod import QueuedPod
 
 
@@ -109,10 +110,10 @@ class Cycles:
 
     def preview(
         self, profile: Profile, pod: Pod, now: Now, depth: Depth, cluster: ClusterCache | None = None
-    ) -> tuple[Attempt, CycleOutcome]:
+    ) -> Steps[tuple[Attempt, CycleOutcome]]:
         """The attempt that a pod would get if it were tried now; changes nothing. Extenders are not asked.
 
-        ``cluster``: a fork that has been changed, in place of the live state.
+        ``cluster``: a fork, perhaps changed, in place of the live state, on which nothing may happen between the steps.
         """
         info = PodInfo(pod, node_name="")
         attempt = Attempt(info.key, info.uid, profile.scheduler_name, number=0, started_wall=now.wall)
@@ -122,7 +123,7 @@ class Cycles:
         if cluster is not None or self.is_searching:
             # The class of the pod that is searched for belongs to its cycle until this goes on.
             context = replace(context, classes=ClassCache(0, 1))
-        return attempt, run_without_extenders(scheduling_cycle(context, profile, info, attempt, now, depth))
+        return attempt, (yield from run_in_steps(scheduling_cycle(context, profile, info, attempt, now, depth)))
 
     def fork(self, rng: Random) -> CycleContext:
         """A context on a fork of the cluster, for trials: without extenders, with a source of chance of its own. What

@@ -15,7 +15,7 @@ from scheduler.cluster.cache import ClusterCache
 from scheduler.engine.answers import AnswerHandlers, Answers
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import Command
-from scheduler.engine.cycle_context import CycleContext, Depth
+from scheduler.engine.cycle_context import Depth
 from scheduler.engine.deadlines import BindAgain, ExtenderDeadline, PermitDeadline, PreBindPoll
 from scheduler.engine.engine_settings import EngineSettings
 from scheduler.engine.gate_facts import gates_of, hints_of
@@ -66,6 +66,7 @@ from scheduler.messages.stimuli import (
     WriteFinished,
 )
 from scheduler.objects.pod import Pod
+from scheduler.objects.steps import Steps, run_to_end
 from scheduler.queue.cluster_events import ASSIGNED_POD_DELETE
 from scheduler.queue.handlers import OurPods
 from scheduler.queue.queued_pod import QueuedPod
@@ -376,14 +377,15 @@ class Engine(EngineParts):
     def preview(
         self, pod: Pod, now: Now, depth: Depth = Depth.PREVIEW, cluster: ClusterCache | None = None
     ) -> tuple[Attempt, CycleOutcome]:
-        """The outcome of an attempt at the pod now, without any effect. Extenders are not asked. ``cluster``: a fork
-        that has been changed, in place of the live state. Raises KeyError for a scheduler name that is not ours."""
+        """As ``Cycles.preview``, without pauses. Raises KeyError for a scheduler name that is not ours."""
+        return run_to_end(self.preview_in_steps(pod, now, depth, cluster))
+
+    def preview_in_steps(
+        self, pod: Pod, now: Now, depth: Depth, cluster: ClusterCache | None
+    ) -> Steps[tuple[Attempt, CycleOutcome]]:
+        """``preview`` with pauses for a large pod, for which a fork is needed."""
         self.cache.devices.now_nanoseconds = now.wall
         return self.cycles.preview(self.profiles[pod.spec.scheduler_name], pod, now, depth, cluster)
-
-    def fork(self, rng: Random) -> CycleContext:
-        """The context of cycles on a fork of the cluster as it is now: what questions stand on (``questions/``)."""
-        return self.cycles.fork(rng)
 
     def attempt_of(self, key: str) -> Attempt | None:
         """The last attempt at a pod (``namespace/name``), while it is remembered."""

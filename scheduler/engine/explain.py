@@ -12,16 +12,17 @@ from typing import Any
 import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.engine.alternatives import alternatives_page
+from scheduler.engine.alternatives import alternatives_in_slices
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MAX_CANDIDATES
-from scheduler.engine.attempt_pages import attempt_page, preemption_page, preview_page
+from scheduler.engine.attempt_pages import attempt_page, preemption_page, preview_page_in_slices
 from scheduler.engine.engine import Engine
 from scheduler.engine.explain_groups import group_summary
 from scheduler.engine.workloads import last_message, workload_of
 from scheduler.framework.events import Action
 from scheduler.messages.now import Now
 from scheduler.objects.pod import Pod
+from scheduler.objects.steps import Steps, run_to_end
 from scheduler.objects.timestamps import format_seconds
 from scheduler.preemption.evaluation import PreemptionEvidence
 from scheduler.preemption.summary import PreemptionSummary, summary_of
@@ -59,9 +60,17 @@ class PreemptionMemory:
 def pod_page(
     engine: Engine, key: str, now: Now, memory: PreemptionMemory | None = None, node: str = ""
 ) -> dict[str, Any] | None:
+    """``pod_page_in_slices`` at once."""
+    return run_to_end(pod_page_in_slices(engine, key, now, memory, node))
+
+
+def pod_page_in_slices(
+    engine: Engine, key: str, now: Now, memory: PreemptionMemory | None = None, node: str = ""
+) -> Steps[dict[str, Any] | None]:
     """Everything known about one pod (``namespace/name``): its last attempt, the preemption that made room for it, its
     place in the queue and, while it is pending, a preview; once it has a node, the other nodes that it could have.
-    ``node``: one node that is explained in full. None for a pod that is neither in the cluster nor remembered."""
+    ``node``: one node that is explained in full. None for a pod that is neither in the cluster nor remembered. Pauses
+    for a large pod: what is said of the nodes is of the beginning."""
     info = engine.known_pods.get(key)
     attempt = engine.attempt_of(key)
     if info is None and attempt is None:
@@ -90,18 +99,19 @@ def pod_page(
                 "at": format_seconds(made_room.started_wall),
                 **preemption_page(made_room.preemption),
             }
-    for record, place in _waiting_as(engine, key):
+    for record, place in list(_waiting_as(engine, key)):
         page["queue"] = waiting_page(engine, record, place, {})
         if engine.bindings.get(record.uid) is None:
-            page["preview"] = preview_page(engine, record.info, now, node) | {"isOfGroup": bool(record.group)}
-    if info is not None and page["isOurs"]:
+            preview = yield from preview_page_in_slices(engine, record.info, now, node)
+            page["preview"] = preview | {"isOfGroup": bool(record.group)}
+    if info is not None and page["schedulerName"] in engine.profiles:
         page["weights"] = {
             plugin.name: weight for plugin, weight in engine.profiles[page["schedulerName"]].score_plugins
         }
         if info.pod.node_name and not info.pod.is_finished:
             if attempt is None:
                 page["decidedEarlier"] = _decided_earlier(engine, info.pod)
-            page["alternatives"] = alternatives_page(engine, info, now, node)
+            page["alternatives"] = yield from alternatives_in_slices(engine, info, now, node)
     return page
 
 

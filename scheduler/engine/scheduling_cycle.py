@@ -20,7 +20,7 @@ goes on while the answer is awaited; while it pauses on the live state, nothing 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+from collections.abc import Generator
 
 import numpy as np
 import numpy.typing as npt
@@ -69,13 +69,8 @@ def scheduling_cycle(
         attempt.total_nodes = context.total_nodes
         if attempt.total_nodes == 0:  # 1
             return NotPlaced(NO_NODES)
-        if large := is_large(pod):
-            yield from parsed(context, profile, pod)
-        run = _begin(context, profile, pod, attempt, now, depth)
-        if large:
-            run.is_large = True
-            yield from looked(run, PRE_FILTER)
-        return (yield from _cycle(run))
+        run = _begin(context, profile, pod, attempt, now, depth) if not is_large(pod) else None
+        return (yield from _cycle(run or (yield from _begun_large(context, profile, pod, attempt, now, depth))))
     except PluginError as error:
         return NotPlaced(text_of(error), is_error=True)
     except Exception as error:  # noqa: BLE001 - our own fault: this pod waits for its back-off, all others go on
@@ -98,6 +93,16 @@ def _begin(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
     return Run(context, profile, pod, attempt, now, depth, view, pod_class, filters, of_class, extenders, clock)
 
 
+def _begun_large(
+    context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, depth: Depth
+) -> Generator[Calls, Answers, Run]:
+    yield from parsed(context, profile, pod)
+    run = _begin(context, profile, pod, attempt, now, depth)
+    run.is_large = True
+    yield from looked(run, PRE_FILTER)
+    return run
+
+
 def _cycle(run: Run) -> Cycle:
     attempt, filters = run.attempt, run.filters
     filters.refresh_pre_filters(run.of_class)  # 2
@@ -115,7 +120,7 @@ def _cycle(run: Run) -> Cycle:
     if feasible is None:
         feasible = yield from _fitting(run)  # 4
         _sample(run, feasible)  # 5
-        error = filters.error() or _error_among(feasible.refusals.values())
+        error = filters.error() or next((one for one in feasible.refusals.values() if one.code is Code.ERROR), None)
         if error is not None:
             return NotPlaced(failed_at("Filter", error.plugin, error.message), is_error=True)
         run.clock.lap("Filter")
@@ -126,6 +131,8 @@ def _cycle(run: Run) -> Cycle:
     attempt.feasible_nodes = len(feasible.rows)
 
     if not len(feasible.rows):
+        if run.is_large:
+            yield PAUSE
         diagnosis = diagnose(run, feasible, _refused_where_nominated(run))
         return (yield from _no_fit(run, diagnosis))  # 7
     if run.depth in (Depth.EXPLAIN, Depth.SCORE_ALL):
@@ -145,9 +152,11 @@ def _cycle(run: Run) -> Cycle:
     return assume_and_reserve(run, node)  # 9, 10
 
 
-def looked_at(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now) -> Run:
+def looked_at(
+    context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, now: Now, begun: Run | None = None
+) -> Run:
     """The beginning of a cycle: the PreFilter plugins have looked at the pod. Raises PluginError."""
-    run = _begin(context, profile, pod, attempt, now, Depth.DECIDE)
+    run = begun or _begin(context, profile, pod, attempt, now, Depth.DECIDE)
     run.filters.refresh_pre_filters(run.of_class)
     return run
 
@@ -161,9 +170,8 @@ def place_on(
     """
     try:
         asked = replace(context, extenders=()) if context.extenders else context
-        if is_large(pod):
-            yield from parsed(context, profile, pod)
-        run = looked_at(asked, profile, pod, attempt, now)
+        begun = (yield from _begun_large(asked, profile, pod, attempt, now, Depth.DECIDE)) if is_large(pod) else None
+        run = looked_at(asked, profile, pod, attempt, now, begun)
         row = context.cache.table.existing_row(node)
         if row is None:
             return NotPlaced(f'node "{node}" was removed while its group was tried', is_error=True)
@@ -274,10 +282,6 @@ def _refused_beside_nominated(run: Run) -> dict[int, Refusal]:
     if overlay is None:
         overlay = overlays[run.pod.priority] = NominatedOverlay(run.profile.filter_plugins)
     return overlay.refusals(run.of_class, run.filters, run.context.nominator)
-
-
-def _error_among(refusals: Collection[Refusal]) -> Refusal | None:
-    return next((refusal for refusal in refusals if refusal.code is Code.ERROR), None)
 
 
 # --- 5. sampling ------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from scheduler.engine.extender_round import Answers, Calls
 from scheduler.framework.class_run import Answers as FilterAnswers
 from scheduler.framework.plugin import Rows
 from scheduler.framework.profile import Profile
-from scheduler.framework.stepwise import StepwisePlugin, answers_of, look_ahead, looks_of
+from scheduler.framework.stepwise import StepwisePlugin, answers_of, look_ahead, looks_of, read_of
 from scheduler.messages.status import Skip
 
 
@@ -21,6 +21,7 @@ def parsed(context: CycleContext, profile: Profile, pod: PodInfo) -> Generator[C
     """Parse the terms of a large pod, with pauses, unless they are known from another pod of its template."""
     context.classes.recall(profile, pod)
     yield from pausing(parse_in_steps(pod))
+    yield from pausing(read_of(profile.looking_plugins, pod))
 
 
 def looked(run: Run, point: str) -> Generator[Calls, Answers, None]:

@@ -25,12 +25,16 @@ from scheduler.framework.plugin import (
     State,
 )
 from scheduler.framework.profile import Profile
+from scheduler.framework.stepwise import PRE_FILTER, LookingPlugin
 from scheduler.messages.status import Refusal, Skip, failure, unresolvable
+from scheduler.objects.steps import Steps, run_to_end
 
 RowArray = npt.NDArray[np.int64]
 
 MAX_NAMES: Final = 10
 """Nodes named of one refusal."""
+MAX_REASONS: Final = 50
+"""Reasons listed of one refusal."""
 MAX_NAMES_IN_REASONS: Final = 5
 """Nodes named in the reason of a plugin that restricts the search."""
 
@@ -66,10 +70,18 @@ class WhyNot(Struct):
 
 def why_not(profile: Profile, pod: PodInfo, view: View, rows: RowArray) -> WhyNot:
     """The answers for these rows, in the order in which the profile runs its plugins."""
+    return run_to_end(why_not_in_steps(profile, pod, view, rows))
+
+
+def why_not_in_steps(profile: Profile, pod: PodInfo, view: View, rows: RowArray) -> Steps[WhyNot]:
+    """``why_not``, with pauses: nothing may change in the view until it ends."""
     answer = WhyNot()
     for plugin in profile.pre_filter_plugins:
+        yield
         try:
-            state: State | Skip | Refusal = plugin.pre_filter(pod, view)
+            looking = plugin.look_in_steps(PRE_FILTER, pod, view) if isinstance(plugin, LookingPlugin) else None
+            state: State | Skip | Refusal
+            state = plugin.pre_filter(pod, view) if looking is None else (yield from looking)
         except Exception as error:  # noqa: BLE001 - the other plugins' answers are wanted all the same
             state = failure(f"raised {error!r}")
         if isinstance(state, Refusal):
@@ -81,6 +93,7 @@ def why_not(profile: Profile, pod: PodInfo, view: View, rows: RowArray) -> WhyNo
         else:
             answer.states[plugin.name] = state
     for each in profile.filter_plugins:
+        yield
         answer.refusals += _refusals_of(each, answer.states.get(each.name, EMPTY_STATE), pod, view, rows)
     return answer
 
@@ -106,7 +119,7 @@ def refusal_pages(answer: WhyNot, names: Sequence[str | None]) -> list[dict[str,
     rows, counts = np.unique(answer.refusing_rows(), return_counts=True)
     alone = rows[counts == 1]
     pages: list[dict[str, Any]] = [
-        {"plugin": one.plugin, "status": one.code.value, "reasons": list(one.reasons), "wholePod": True}
+        {"plugin": one.plugin, "status": one.code.value, "reasons": reasons_page(one), "wholePod": True}
         for one in answer.of_pod
     ]
     for one in sorted(answer.refusals, key=lambda one: -len(one.rows)):
@@ -114,7 +127,7 @@ def refusal_pages(answer: WhyNot, names: Sequence[str | None]) -> list[dict[str,
             {
                 "plugin": one.refusal.plugin,
                 "status": one.refusal.code.value,
-                "reasons": list(one.refusal.reasons),
+                "reasons": reasons_page(one.refusal),
                 "count": len(one.rows),
                 "only": int(np.isin(one.rows, alone).sum()),
                 "nodes": [name for row in one.rows[:MAX_NAMES].tolist() if (name := names[row])],
@@ -122,6 +135,13 @@ def refusal_pages(answer: WhyNot, names: Sequence[str | None]) -> list[dict[str,
             }
         )
     return pages
+
+
+def reasons_page(refusal: Refusal) -> list[str]:
+    """The reasons of a refusal, of very many the first: a pod may ask for 50,000 resources that no node has."""
+    reasons = list(refusal.reasons[:MAX_REASONS])
+    more = len(refusal.reasons) - MAX_REASONS
+    return [*reasons, f"and {more} more reasons"] if more > 0 else reasons
 
 
 def finding_page(finding: Finding) -> dict[str, Any]:

@@ -7,6 +7,7 @@ with the same causes are one group.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -43,7 +44,7 @@ class Cause(Struct, frozen=True):
 
 def grouped(view: View, rows: RowArray, causes: Iterable[Cause]) -> tuple[Finding, ...]:
     """The causes by group of ``rows``, the largest group first; rows without any are left out."""
-    found = [cause for cause in causes if cause.holds.any()][:MAX_CAUSES]
+    found = list(islice((cause for cause in causes if cause.holds.any()), MAX_CAUSES))
     marks = np.zeros(len(rows), np.int64)
     for place, cause in enumerate(found):
         marks |= cause.holds.astype(np.int64) << place

@@ -11,7 +11,16 @@ from scheduler.framework.plugin import FilterPlugin, Plugin, Rows, State, Verdic
 from scheduler.messages.status import Refusal, Skip
 from scheduler.objects.steps import Steps, run_to_end
 
-__all__ = ["PRE_FILTER", "PRE_SCORE", "LookingPlugin", "StepwisePlugin", "answers_of", "look_ahead", "looks_of"]
+__all__ = [
+    "PRE_FILTER",
+    "PRE_SCORE",
+    "LookingPlugin",
+    "StepwisePlugin",
+    "answers_of",
+    "look_ahead",
+    "looks_of",
+    "read_of",
+]
 
 
 class StepwisePlugin(FilterPlugin):
@@ -32,6 +41,11 @@ class StepwisePlugin(FilterPlugin):
 class LookingPlugin(Plugin):
     """A plugin whose PreFilter or PreScore may take long for a large pod."""
 
+    def read_in_steps(self, pod: PodInfo) -> Steps[None] | None:
+        """Parse what the plugin reads of the pod, and remember it there, before ``fragment`` is asked; None where it
+        does not take long."""
+        return None
+
     def look_in_steps(self, point: str, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal] | None:
         """What ``pre_filter`` or ``pre_score`` returns, as ``point`` says; None where it does not take long."""
         raise NotImplementedError
@@ -50,6 +64,17 @@ def looks_of(plugins: Sequence[LookingPlugin], point: str, run: ClassRun) -> Ste
         except Exception:  # noqa: BLE001 - a plugin may raise anything; see above
             continue
     return found
+
+
+def read_of(plugins: Sequence[LookingPlugin], pod: PodInfo) -> Steps[None]:
+    """Let the plugins parse a large pod. One that raises will raise again where it is asked."""
+    for plugin in plugins:
+        try:
+            steps = plugin.read_in_steps(pod)
+            if steps is not None:
+                yield from steps
+        except Exception:  # noqa: BLE001 - a plugin may raise anything; see above
+            continue
 
 
 def answers_of(

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from scheduler.objects.memo import MAX_PARTS, memo
+from scheduler.objects.memo import MAX_PARTS, has_many_parts, memo
 from scheduler.objects.pod import Pod
-from scheduler.objects.requirements import Operator, Requirement
+from scheduler.objects.requirements import Operator, Requirement, in_order
 from scheduler.objects.selector_fields import (
     NodeSelectorFields,
     PreferredSchedulingTerm,
     SelectorExpression,
     TopologySelectorTerm,
 )
-from scheduler.objects.selectors import SelectorError, joined, requirement_faults
+from scheduler.objects.selectors import SelectorError, are_faultless, joined, requirement_faults
 from scheduler.objects.steps import Steps, run_to_end
 
 NODE_NAME_FIELD = "metadata.name"
@@ -265,6 +265,9 @@ def _parse_term(expressions: _Written, fields: _Written, path: str) -> NodeSelec
 def _new_term(expressions: _Written, fields: _Written, path: str) -> NodeSelectorTerm:
     faults: list[str] = []
     requirements: list[Requirement] = []
+    if has_many_parts(expressions) and are_faultless(expressions, _OPERATORS):
+        requirements = [Requirement(key, _OPERATORS[name], in_order(values)) for key, name, values in expressions]
+        expressions = ()
     for index, (key, written_operator, values) in enumerate(expressions):
         at = f"{path}.matchExpressions[{index}]"
         operator = _OPERATORS.get(written_operator)
@@ -274,7 +277,7 @@ def _new_term(expressions: _Written, fields: _Written, path: str) -> NodeSelecto
             )
             continue
         faults += requirement_faults(key, operator, values, at)
-        requirements.append(Requirement(key, operator, values if len(values) < 2 else tuple(sorted(set(values)))))
+        requirements.append(Requirement(key, operator, in_order(values)))
     field_requirements: list[Requirement] = []
     for index, (key, written_operator, values) in enumerate(fields):
         at = f"{path}.matchFields[{index}]"

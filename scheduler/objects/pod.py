@@ -45,7 +45,7 @@ class Container(ApiStruct, frozen=True):
         return self.restart_policy == "Always"
 
 
-class Toleration(ApiStruct, frozen=True):
+class Toleration(ApiStruct, frozen=True, cache_hash=True):
     """A toleration. Hashable, so that equal lists of tolerations can be interned."""
 
     key: str = ""

@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from scheduler.objects.memo import MAX_PARTS, has_many_parts, is_long_text, memo
+from scheduler.objects.memo import MAX_PARTS, has_many_parts, memo
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Container, ContainerStatus, Pod, PodSpec, ResourceRequirements
-from scheduler.objects.qualified_names import qualified_name_faults
 from scheduler.objects.quantity import Quantities, milli_value, parse, value
+from scheduler.objects.resource_names import is_pod_level_resource, scalar_names
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -93,6 +93,11 @@ def score_requests_of(pod: Pod) -> ResourceVector:
     return _vector(_shape_of(pod), True)
 
 
+def charge_as_requested(pod: Pod, requests: ResourceVector) -> tuple[ResourceVector, NonZeroRequest] | None:
+    """``node_info_requests_of`` for a pod whose ``requests_of`` are known; None where its status counts, too."""
+    return None if reports_resources(pod) else (requests, _non_zero(_shape_of(pod)))
+
+
 def node_info_requests_of(pod: Pod) -> tuple[ResourceVector, NonZeroRequest]:
     """The request that a placed pod takes from its node, a resize in place counting with the largest of wanted, granted
     and actual; and its request as scores count it, with defaults."""
@@ -136,33 +141,6 @@ def reports_resources(pod: Pod) -> bool:
     """Whether the status reports the pod's resources, which may differ from the spec."""
     status = pod.status
     return bool(status.container_statuses or status.init_container_statuses or status.resources is not None)
-
-
-# --- names ------------------------------------------------------------------------------------------------------------
-
-
-@memo(4096, is_long_text)
-def is_extended_resource(name: str) -> bool:
-    """Whether it is a resource outside of Kubernetes' own domains, such as `example.com/gpu`."""
-    return (
-        "/" in name
-        and "kubernetes.io/" not in name
-        and not name.startswith("requests.")
-        and not qualified_name_faults(f"requests.{name}")
-    )
-
-
-@memo(4096, is_long_text)
-def is_scalar_resource(name: str) -> bool:
-    """Whether it is counted beside cpu, memory, ephemeral-storage and pods."""
-    return (
-        is_extended_resource(name) or name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name
-    )
-
-
-def is_pod_level_resource(name: str) -> bool:
-    """Whether it may be requested at pod level."""
-    return name in (CPU, MEMORY) or name.startswith("hugepages-")
 
 
 # --- sums -------------------------------------------------------------------------------------------------------------
@@ -384,5 +362,5 @@ def _rounded(exact: ExactResources) -> ResourceVector:
         memory=value(exact.get(MEMORY, 0)),
         ephemeral_storage=value(exact.get(EPHEMERAL_STORAGE, 0)),
         pods=value(exact.get(PODS, 0)),
-        scalars={name: value(amount) for name, amount in exact.items() if is_scalar_resource(name)},
+        scalars={name: value(exact[name]) for name in scalar_names(exact)},
     )

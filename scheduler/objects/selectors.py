@@ -1,19 +1,26 @@
 """Label selectors: parsed, validated and canonical (docs/kube-scheduler/plugins.md §2.5).
 
-Selectors that differ only in order are equal and have the same hash, so that counters can be kept per selector.
+Selectors that differ only in order are equal and have the same hash, so that counters can be kept per selector; but for
+those of thousands of requirements or values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from scheduler.errors import SchedulerError
 from scheduler.objects.memo import has_many_parts, memo
-from scheduler.objects.qualified_names import are_label_values, label_value_faults, qualified_name_faults
-from scheduler.objects.requirements import Operator, Requirement
+from scheduler.objects.qualified_names import (
+    are_label_values,
+    are_qualified_names,
+    label_value_faults,
+    qualified_name_faults,
+)
+from scheduler.objects.requirements import MAX_SORTED, Operator, Requirement, in_order
 from scheduler.objects.selector_fields import LabelSelector
+from scheduler.objects.steps import Steps, run_to_end
 
 Expression = tuple[str, str, tuple[str, ...]]
 """Key, operator and values as in the API object."""
@@ -22,6 +29,7 @@ _OPERATORS = {operator.value: operator for operator in (Operator.IN, Operator.NO
 
 
 _NEED_VALUES = (Operator.IN, Operator.NOT_IN)
+_NEED_NO_VALUES = (Operator.EXISTS, Operator.ABSENT)
 
 
 class SelectorError(SchedulerError, ValueError):
@@ -64,9 +72,31 @@ def parse_selector(written: LabelSelector | None) -> Selector:
         return NOTHING
     if not written.match_labels and not written.match_expressions:
         return EVERYTHING
+    if is_very_long(written):
+        return run_to_end(parse_selector_in_steps(written))
+    return _parse(tuple(_expressions(written)))
+
+
+def is_very_long(written: LabelSelector | None) -> bool:
+    """Whether parsing the selector takes more than some 10 ms."""
+    return written is not None and len(written.match_labels) + len(written.match_expressions) > MAX_SORTED
+
+
+def parse_selector_in_steps(written: LabelSelector | None) -> Steps[Selector]:
+    """``parse_selector`` with pauses, for selectors that are very long: 55,000 labels of 1.5 MB take 90 ms."""
+    if written is None or not is_very_long(written):
+        return parse_selector(written)
+    expressions = _expressions(written)
+    found: dict[Requirement, None] = {}
+    for start in range(0, len(expressions), MAX_SORTED):
+        yield
+        found |= dict.fromkeys(_parse(tuple(expressions[start : start + MAX_SORTED])).requirements)
+    return Selector(tuple(found))
+
+
+def _expressions(written: LabelSelector) -> list[Expression]:
     expressions: list[Expression] = [(key, "In", (value,)) for key, value in written.match_labels.items()]
-    expressions += [(part.key, part.operator, part.values) for part in written.match_expressions]
-    return _parse(tuple(expressions))
+    return expressions + [(part.key, part.operator, part.values) for part in written.match_expressions]
 
 
 def equality_selector(labels: Mapping[str, str]) -> Selector:
@@ -83,6 +113,8 @@ def combined(*selectors: Selector) -> Selector:
 
 @memo(4096, has_many_parts)
 def _parse(expressions: tuple[Expression, ...]) -> Selector:
+    if has_many_parts(expressions) and are_faultless(expressions, _OPERATORS):
+        return _canonical([Requirement(key, _OPERATORS[name], in_order(values)) for key, name, values in expressions])
     requirements: list[Requirement] = []
     for key, written_operator, values in expressions:
         operator = _OPERATORS.get(written_operator)
@@ -91,13 +123,15 @@ def _parse(expressions: tuple[Expression, ...]) -> Selector:
         faults = requirement_faults(key, operator, values)
         if faults:
             raise SelectorError(joined(faults))
-        requirements.append(Requirement(key, operator, tuple(sorted(set(values)))))
+        requirements.append(Requirement(key, operator, in_order(values)))
     return _canonical(requirements)
 
 
 def _canonical(requirements: list[Requirement]) -> Selector:
     if not requirements:
         return EVERYTHING
+    if len(requirements) > MAX_SORTED:
+        return Selector(tuple(dict.fromkeys(requirements)))
     return Selector(tuple(sorted(set(requirements), key=_order)))
 
 
@@ -106,6 +140,19 @@ def _order(requirement: Requirement) -> tuple[str, str, tuple[str, ...]]:
 
 
 # --- faults -----------------------------------------------------------------------------------------------------------
+
+
+def are_faultless(expressions: Sequence[Expression], operators: Mapping[str, Operator]) -> bool:
+    """Whether none of many requirements on labels has a fault: a tenth of the time that asking for each takes. May be
+    False without a fault: where numbers are compared."""
+    wanted: list[str] = []
+    for _, name, values in expressions:
+        operator = operators.get(name)
+        if operator in _NEED_VALUES and values:
+            wanted += values
+        elif values or operator not in _NEED_NO_VALUES:
+            return False
+    return are_qualified_names([key for key, _, _ in expressions]) and are_label_values(wanted)
 
 
 def requirement_faults(key: str, operator: Operator, values: tuple[str, ...], path: str = "") -> list[str]:

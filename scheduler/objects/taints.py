@@ -50,19 +50,28 @@ def tolerated(taint: Taint, tolerations: Iterable[Toleration], *, comparison_ope
 class TolerationIndex:
     """Tolerations by key, so that a taint is compared only with those that may match it."""
 
-    __slots__ = ("_by_key", "_comparison_operators", "_of_any_key")
+    __slots__ = ("_by_key", "_comparison_operators", "_of_any_key", "tolerations")
 
     def __init__(self, tolerations: Iterable[Toleration], *, comparison_operators: bool = False) -> None:
+        self.tolerations = tuple(tolerations)
         self._comparison_operators = comparison_operators
         self._by_key: dict[tuple[str, str], dict[Toleration, None]] = {}
         """By key, and by the value where that must be equal, "" where it need not."""
         self._of_any_key: dict[Toleration, None] = {}
-        for toleration in tolerations:
+        for toleration in self.tolerations:
             if not toleration.key:
                 self._of_any_key[toleration] = None
             else:
                 value = toleration.value if toleration.operator in ("", "Equal") else ""
                 self._by_key.setdefault((toleration.key, value), {})[toleration] = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TolerationIndex) or self._comparison_operators is not other._comparison_operators:
+            return NotImplemented
+        return self.tolerations == other.tolerations
+
+    def __hash__(self) -> int:
+        return hash(self.tolerations)
 
     def tolerates(self, taint: Taint) -> bool:
         """Whether any of the tolerations matches the taint."""
@@ -97,15 +106,9 @@ def preference_tolerations(tolerations: Iterable[Toleration]) -> tuple[Toleratio
     return tuple([toleration for toleration in tolerations if toleration.effect in ("", PREFER_NO_SCHEDULE)])
 
 
-def count_intolerable_preferences(
-    taints: Iterable[Taint], tolerations: Iterable[Toleration], *, comparison_operators: bool = False
-) -> int:
+def count_intolerable_preferences(taints: Iterable[Taint], tolerations: TolerationIndex) -> int:
     """The number of PreferNoSchedule taints that none of the tolerations matches."""
-    return sum(
-        taint.effect == PREFER_NO_SCHEDULE
-        and not tolerated(taint, tolerations, comparison_operators=comparison_operators)
-        for taint in taints
-    )
+    return sum(taint.effect == PREFER_NO_SCHEDULE and not tolerations.tolerates(taint) for taint in taints)
 
 
 def _integer(text: str) -> int | None:

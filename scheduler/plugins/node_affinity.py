@@ -10,8 +10,9 @@ refusal is ``node(s) didn't match scheduler-enforced node affinity``.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 from weakref import ref
 
@@ -28,6 +29,7 @@ from scheduler.cluster.node_matching import (
     matches_selector,
     matches_term,
     required_in_steps,
+    term_in_steps,
     term_pace,
     weights_of_values,
 )
@@ -52,7 +54,7 @@ from scheduler.framework.plugin import (
 )
 from scheduler.framework.stepwise import PRE_FILTER, LookingPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
-from scheduler.objects.memo import MAX_PARTS
+from scheduler.objects.memo import MAX_PARTS, has_many_parts
 from scheduler.objects.node import Node
 from scheduler.objects.node_selectors import (
     NodeSelector,
@@ -65,6 +67,7 @@ from scheduler.objects.node_selectors import (
 )
 from scheduler.objects.pod import NodeAffinity as NodeAffinityFields
 from scheduler.objects.requirements import Operator, Requirement
+from scheduler.objects.selector_fields import NodeSelectorTermFields
 from scheduler.objects.selectors import SelectorError
 from scheduler.objects.steps import Steps, run_to_end
 from scheduler.plugins.normalization import default_normalize
@@ -140,9 +143,10 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
         if affinity is None:
             return None
         if point == PRE_FILTER:
-            is_long = affinity.required is not None and len(affinity.required.node_selector_terms) > MAX_PARTS
-            return self._pre_filter_in_steps(pod, view) if is_long else None
-        return self._pre_score_in_steps(pod, view) if len(affinity.preferred) > MAX_PARTS else None
+            terms = affinity.required.node_selector_terms if affinity.required is not None else ()
+            return self._pre_filter_in_steps(pod, view) if _are_long(terms) else None
+        preferred = [one.preference for one in affinity.preferred]
+        return self._pre_score_in_steps(pod, view) if _are_long(preferred) else None
 
     def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
         required = pod.required_node_affinity
@@ -182,19 +186,18 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
         labels, name = node.metadata.labels, node.metadata.name
         if self._added_required is not None and not self._added_required.matches(labels, name):
             return ENFORCED
-        return None if state.required.matches(labels, name) else OTHER_NODES
+        return None if pod.accepts_node(labels, name) else OTHER_NODES
 
     def why_not(self, state: State, pod: PodInfo, view: View, rows: RowArray) -> tuple[Finding, ...]:
         assert isinstance(state, Requirements)
         required, table = state.required, view.table
-        causes = [
+        of_labels = (
             Cause(~matches_requirement(table, one, rows), partial(_unmet, table, "nodeSelector", one))
             for one in (Requirement(key, Operator.IN, (value,)) for key, value in required.labels)
-        ]
-        for selector, called in ((required.selector, "required node affinity"), (self._added_required, ADDED)):
-            if selector is not None:
-                causes += _unmet_terms(table, selector, rows, called)
-        return grouped(view, rows, causes)
+        )
+        selectors = ((required.selector, "required node affinity"), (self._added_required, ADDED))
+        of_terms = [_unmet_terms(table, one, rows, called) for one, called in selectors if one is not None]
+        return grouped(view, rows, chain(of_labels, *of_terms))
 
     # --- score --------------------------------------------------------------------------------------------------------
 
@@ -226,6 +229,13 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
         node = view.table.nodes[row]
         return 0 if node is None else preferred_score(state.terms, node.metadata.labels, node.metadata.name)
 
+    def score_few(self, state: State, pod: PodInfo, view: View, rows: Sequence[int]) -> list[int]:
+        assert isinstance(state, Preferences)
+        if not has_many_parts(state.terms):
+            return super().score_few(state, pod, view, rows)
+        scores: list[int] = run_to_end(_scores_in_steps(view.table, state.terms, np.array(rows, np.int64))).tolist()
+        return scores
+
     def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
         return default_normalize(scores)
 
@@ -255,6 +265,10 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
         return Hint.SKIP if had_matched else Hint.QUEUE
 
 
+def _are_long(terms: Sequence[NodeSelectorTermFields]) -> bool:
+    return has_many_parts(terms) or sum([len(term.match_expressions) for term in terms]) > MAX_PARTS
+
+
 def _scores_in_steps(table: NodeTable, terms: tuple[PreferredTerm, ...], rows: Rows) -> Steps[Scores]:
     """The sum of the weights of the terms that match, one a row."""
     pace = term_pace()
@@ -270,8 +284,8 @@ def _scores_in_steps(table: NodeTable, terms: tuple[PreferredTerm, ...], rows: R
             [part] = preferred.term.expressions
             of_values.setdefault(part.key, []).extend([(value, preferred.weight) for value in part.values])
         else:
-            scores += matches_term(table, preferred.term, rows) * np.int64(preferred.weight)
-            pace.left -= len(preferred.term.expressions) + len(preferred.term.fields)
+            accepted = yield from term_in_steps(table, preferred.term, rows, pace)
+            scores += accepted * np.int64(preferred.weight)
         if pace.is_over:
             yield from pace.pause()
     for key, weighted in of_values.items():

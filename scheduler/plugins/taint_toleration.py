@@ -34,6 +34,7 @@ from scheduler.framework.plugin import (
     Verdicts,
 )
 from scheduler.messages.status import Refusal, Skip, unresolvable
+from scheduler.objects.memo import has_many_parts
 from scheduler.objects.node import Node, Taint
 from scheduler.objects.pod import Toleration
 from scheduler.objects.taints import (
@@ -53,7 +54,7 @@ _REFUSALS = (UNTOLERATED,)
 class PreferenceTolerations(Struct, State, frozen=True):
     """The tolerations that can matter for PreferNoSchedule taints."""
 
-    tolerations: tuple[Toleration, ...]
+    tolerations: TolerationIndex
 
 
 class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
@@ -106,7 +107,8 @@ class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
     # --- score --------------------------------------------------------------------------------------------------------
 
     def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
-        return PreferenceTolerations(preference_tolerations(pod.pod.spec.tolerations))
+        relevant = preference_tolerations(pod.pod.spec.tolerations)
+        return PreferenceTolerations(TolerationIndex(relevant, comparison_operators=self.comparison_operators))
 
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
         assert isinstance(state, PreferenceTolerations)
@@ -124,14 +126,13 @@ class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
         taints = table.vocabulary.taints.values[taint_set] or ()
         return self._intolerable(taints, state.tolerations) if taint_set else 0
 
-    def _intolerable(self, taints: tuple[TaintKey, ...], tolerations: tuple[Toleration, ...]) -> int:
+    @staticmethod
+    def _intolerable(taints: tuple[TaintKey, ...], tolerations: TolerationIndex) -> int:
         """The number of PreferNoSchedule taints of a set that are not tolerated."""
         preferences = [
             Taint(key=key, value=value, effect=effect) for key, value, effect in taints if effect == PREFER_NO_SCHEDULE
         ]
-        if not preferences:
-            return 0
-        return count_intolerable_preferences(preferences, tolerations, comparison_operators=self.comparison_operators)
+        return count_intolerable_preferences(preferences, tolerations) if preferences else 0
 
     def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
         return default_normalize(scores, reverse=True)
@@ -154,10 +155,11 @@ class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
         return Hint.QUEUE if was_refused and is_tolerated else Hint.SKIP
 
     def _refuses(self, pod: PodInfo, node: Node) -> bool:
-        untolerated = first_untolerated_taint(
-            node.spec.taints, pod.pod.spec.tolerations, comparison_operators=self.comparison_operators
-        )
-        return untolerated is not None
+        with_numbers = self.comparison_operators
+        tolerations: tuple[Toleration, ...] | TolerationIndex = pod.pod.spec.tolerations
+        if has_many_parts(tolerations):
+            tolerations = pod.tolerations(comparison_operators=with_numbers)
+        return first_untolerated_taint(node.spec.taints, tolerations, comparison_operators=with_numbers) is not None
 
 
 class ComparingTaintToleration(TaintToleration):

@@ -166,6 +166,8 @@ class EventHandlers:
         if pod.is_finished:
             return self._pod_deleted(info, False, now) if old is not None else NOTHING
         self._known_pods.put(info)
+        if old is not None:
+            info.take_terms(old)
         if info.node_name:
             if old is not None and old.node_name:
                 return self._assigned_pod_changed(old, info, now)
@@ -173,8 +175,6 @@ class EventHandlers:
         if not self._is_ours(info):
             self._foreign_pod_waits(old, info, now)
             return NOTHING
-        if old is not None:
-            info.take_terms(old)
         if old is None:
             self._enter_queue(info, now)
             self._handled(PENDING_POD_ADD)

@@ -8,6 +8,7 @@ from scheduler.objects.selector_fields import LabelSelector, SelectorExpression
 from scheduler.objects.selectors import NOTHING, parse_selector
 from scheduler.objects.steps import Pace, run_to_end
 from tests.cluster.test_pod_counts import DEFAULT, WEB, Placed, placed
+from tests.plugins.test_rows_touched import counted
 
 
 class Compared(str):
@@ -63,3 +64,32 @@ def test_every_pod_is_a_change_once_a_query_without_a_counter_was_asked() -> Non
     cluster.add(placed("p1"))
     assert cluster.counts.changes > before
     assert cluster.counts.version(NO_QUERY) != cluster.counts.version(NO_QUERY)
+
+
+def test_a_pod_with_very_many_labels_is_filed_under_none_of_them_and_counted_like_others() -> None:
+    cluster = Placed()
+    own = {f"key-{number}": "x" for number in range(1_001)}
+    large, few = placed("large", labels=own), placed("few")
+    cluster.add(few)
+    with counted() as lines:
+        cluster.add(large)
+    assert lines.count < 500
+    one = parse_selector(LabelSelector(match_labels={"key-7": "x"}))
+    query = cluster.counts.intern(DEFAULT, one)
+    assert cluster.counts.counts(query).sum() == 1
+    cluster.counts.check()
+    cluster.remove(large)
+    assert cluster.counts.counts(query).sum() == 0
+    cluster.counts.check()
+
+
+def test_a_query_about_very_many_namespaces_counts_the_pods_of_these_alone() -> None:
+    cluster = Placed()
+    named = frozenset(["default", *[f"namespace-{number}" for number in range(1_001)]])
+    other = frozenset([f"namespace-{number}" for number in range(1_001)])
+    with counted() as lines:
+        both = cluster.counts.intern(named, WEB), cluster.counts.intern(other, WEB)
+    assert lines.count < 3_000
+    cluster.add(placed("p0"))
+    assert [cluster.counts.counts(query).sum() for query in both] == [1, 0]
+    cluster.counts.check()

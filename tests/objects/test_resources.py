@@ -3,11 +3,10 @@ from __future__ import annotations
 import pytest
 
 from scheduler.objects.quantity import NANO, InvalidQuantity
+from scheduler.objects.resource_names import is_extended_resource, is_scalar_resource
 from scheduler.objects.resources import (
     ResourceVector,
     allocatable_of,
-    is_extended_resource,
-    is_scalar_resource,
     node_info_requests_of,
     pod_requests,
     requests_of,

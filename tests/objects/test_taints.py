@@ -89,8 +89,8 @@ def test_preferences_are_counted_against_the_tolerations_that_speak_of_them() ->
     taints = [taint("a:PreferNoSchedule"), taint("b:PreferNoSchedule"), taint("c:NoSchedule")]
     speaking = preference_tolerations([toleration("a"), toleration("b:NoSchedule")])
     assert speaking == (toleration("a"),)
-    assert count_intolerable_preferences(taints, speaking) == 1
-    assert count_intolerable_preferences(taints, ()) == 2
+    assert count_intolerable_preferences(taints, TolerationIndex(speaking)) == 1
+    assert count_intolerable_preferences(taints, TolerationIndex(())) == 2
 
 
 TOLERATIONS = st.builds(

@@ -194,7 +194,7 @@ def test_an_event_like_no_other_asks_only_the_pods_that_its_keys_lead_to() -> No
 @pytest.mark.parametrize(
     "keys",
     [
-        HintKeys(lambda pod: pod.nonsense, lambda node_: []),
+        HintKeys(lambda pod: cast(Any, pod).nonsense, lambda node_: []),
         HintKeys(lambda pod: None, lambda node_: []),
         HintKeys(lambda pod: ((),), lambda node_: []),
         HintKeys(_app_keys, lambda node_: node_.nonsense),

@@ -50,6 +50,8 @@ class ClassesByResource:
 
     def mapped(self, resources: Iterable[str]) -> frozenset[str]:
         """Those of the resources that a class stands for."""
+        if not self._by_resource:
+            return frozenset()
         return frozenset([resource for resource in resources if resource in self._by_resource])
 
     def _forget(self, device_class: DeviceClass) -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from scheduler.cluster.label_columns import LabelColumn, LabelColumns
-from scheduler.cluster.node_matching import matches_requirement
+from scheduler.cluster.node_matching import NEEDS_LABEL, matches_requirement
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.volumes.reach import NO_RANK, Column, Reach, Term
 from scheduler.objects.selectors import Selector
@@ -190,5 +190,8 @@ class SlotLabels:
             return np.zeros(len(slots), np.bool_)
         mask = np.ones(len(slots), np.bool_)
         for requirement in selector.requirements:
-            mask &= matches_requirement(self, requirement, slots)
+            if self._columns.narrow_rows(requirement.key) != ():
+                mask &= matches_requirement(self, requirement, slots)
+            elif requirement.operator in NEEDS_LABEL:
+                return np.zeros(len(slots), np.bool_)
         return mask

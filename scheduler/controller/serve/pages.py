@@ -78,7 +78,8 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
         node = request.query.get("node", "")
         page = None
         if not await _is_hidden(request, namespace):
-            page = explain.pod_page(engine, key, clock(), memory, node) or group_page(engine, key)
+            slices = explain.pod_page_in_slices(engine, key, clock(), memory, node)
+            page = await _in_slices(slices) or group_page(engine, key)
         if page is None:
             return web.json_response({"error": f"pod {key} is not known here"}, status=404)
         return await _scrubbed(request, page)
@@ -96,7 +97,7 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
             error = f"no pod of {kind}/{name} is known here in namespace {namespace}"
             return web.json_response({"error": error}, status=404)
         if example := page.get("example"):
-            page["example"] = explain.pod_page(engine, example, clock(), memory)
+            page["example"] = await _in_slices(explain.pod_page_in_slices(engine, example, clock(), memory))
         return await _scrubbed(request, page)
 
     async def nodes(request: web.Request) -> web.Response:

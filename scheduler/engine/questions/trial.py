@@ -109,7 +109,7 @@ class Trial:
         chosen: Mapping[str, str] | None = None,
     ) -> None:
         rng = Random(seed)
-        context = engine.fork(rng)
+        context = engine.cycles.fork(rng)
         if basis is not None:
             context.classes = ClassCache()
             context.kept = Kept()

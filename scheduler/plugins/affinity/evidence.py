@@ -16,6 +16,8 @@ from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.framework.findings import Cause, RowArray, label_values, labels_listed, pods_on
+from scheduler.objects.memo import MAX_PARTS
+from scheduler.objects.selectors import Selector
 from scheduler.plugins.affinity.state import AffinityFilterState
 from scheduler.plugins.affinity.terms import OwnTerm
 
@@ -30,14 +32,17 @@ def causes(
     matches. ``counted``: the pods on each row that an own term matches."""
     table = view.table
     anywhere = state.may_be_first and state.no_pod_matches
+    together = _shown(state.own.affinity_selector) if state.own.affinity and not anywhere else ""
     for term in state.own.affinity:
         column = table.label(term.topology_key)[rows]
         yield Cause(column == ABSENT, partial(_no_key, "affinity", term.topology_key))
         counts = state.affinity.get(term.topology_key)
         if not anywhere:
             found = widened(counts, table, term.topology_key)[column] if counts is not None else np.zeros(len(rows))
-            yield Cause((column != ABSENT) & (found <= 0), partial(_lonely, table, state.own.affinity_selector, term))
+            yield Cause((column != ABSENT) & (found <= 0), partial(_lonely, table, together, term))
     for term in state.own.anti_affinity:
+        if term.topology_key not in state.anti_affinity:
+            continue  # None of the pod's terms of this key matches any pod.
         pods = counted(term)
         domains = count_domains(table, term.topology_key, pods)
         taken = (domains > 0)[table.label(term.topology_key)[rows]]
@@ -53,7 +58,15 @@ def _no_key(called: str, key: str, _rows: RowArray) -> str:
     return f"{called} by {key}: the node has no such label"
 
 
-def _lonely(table: NodeTable, selector: object, term: OwnTerm, rows: RowArray) -> str:
+def _shown(selector: Selector) -> str:
+    """The selector, of very many requirements the first."""
+    more = len(selector.requirements) - MAX_PARTS
+    if more <= 0:
+        return str(selector)
+    return f"{','.join([str(part) for part in selector.requirements[:MAX_PARTS]])} and {more} more requirements"
+
+
+def _lonely(table: NodeTable, selector: str, term: OwnTerm, rows: RowArray) -> str:
     where = label_values(table, term.topology_key, rows)
     return f"affinity by {term.topology_key}: no pod with {selector}{_in(term)} in {where}"
 

@@ -49,7 +49,7 @@ from scheduler.objects.selectors import Selector
 from scheduler.objects.steps import Steps, run_to_end
 from scheduler.plugins.affinity.evidence import causes
 from scheduler.plugins.affinity.hints import KEYS_OF_PODS, facet_of_pod, node_changed, pod_changed
-from scheduler.plugins.affinity.long_terms import is_long, preferred_in_steps, required_in_steps
+from scheduler.plugins.affinity.long_terms import is_long, new_pace, preferred_in_steps, required_in_steps
 from scheduler.plugins.affinity.state import AffinityFilterState, AffinityRowState, AffinityScoreState
 from scheduler.plugins.affinity.terms import OwnTerm, namespace_labels, resolve
 
@@ -211,7 +211,11 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
     def why_not(self, state: State, pod: PodInfo, view: View, rows: RowArray) -> tuple[Finding, ...]:
         assert isinstance(state, AffinityFilterState)
 
+        are_many = is_long(terms_of(pod))
+
         def counted(term: OwnTerm) -> RowCounts:
+            if are_many:
+                return run_to_end(view.pod_counts.count_in_steps(term.namespaces, term.selector, new_pace()))
             return _counts(term.namespaces, term.selector, view)
 
         return grouped(view, rows, causes(state, view, rows, counted))

@@ -9,7 +9,7 @@ from scheduler.objects.devices import IMPLICIT_EXTENDED_RESOURCE_PREFIX
 from scheduler.objects.pod import Container, ContainerExtendedResourceRequest, Pod
 from scheduler.objects.quantity import NANO, InvalidQuantity, parse
 from scheduler.objects.resource_claims import EXACT_COUNT, DeviceRequest, ExactDeviceRequest
-from scheduler.objects.resources import is_extended_resource
+from scheduler.objects.resource_names import is_extended_resource
 
 SPECIAL_CLAIM_NAME = "<extended-resources>"
 """Of the claim before it is made."""

@@ -207,8 +207,10 @@ def _extended_of(pod: PodInfo, view: View) -> ExtendedResources | None:
     scalars = pod.requests.scalars
     if not scalars:
         return None
-    names = tuple(sorted([name for name, amount in scalars.items() if amount and may_be_mapped(name)]))
     classes = view.devices.classes
+    if not classes.mapped(scalars):
+        return None
+    names = tuple(sorted([name for name, amount in scalars.items() if amount and may_be_mapped(name)]))
     mapped = tuple([(name, found) for name in names if (found := classes.get(name)) is not None])
     if not mapped:
         return None

@@ -74,9 +74,8 @@ def class_maps_a_request(pod: PodInfo, old: DeviceClass | None, new: DeviceClass
 
 def _needed_as_devices(needed: ResourceVector, offered: ResourceVector, classes: ClassesByResource) -> frozenset[str]:
     """The resources that a DeviceClass stands for and the node has nothing of."""
-    return classes.mapped(
-        [name for name, amount in needed.scalars.items() if amount and offered.scalars.get(name, 0) <= 0]
-    )
+    mapped = classes.mapped(needed.scalars)
+    return frozenset([name for name in mapped if needed.scalars[name] and offered.scalars.get(name, 0) <= 0])
 
 
 def _fits_when_empty(needed: ResourceVector, offered: ResourceVector, as_devices: frozenset[str]) -> bool:

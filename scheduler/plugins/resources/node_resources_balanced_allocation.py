@@ -22,7 +22,7 @@ from scheduler.config.validators import distinct
 from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import FragmentReads, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, State
 from scheduler.messages.status import SKIP, Refusal, Skip
-from scheduler.objects.resources import is_scalar_resource
+from scheduler.objects.resource_names import is_scalar_resource
 from scheduler.plugins.resources.device_class_resources import tallies_stamp
 from scheduler.plugins.resources.fit_args import ResourceSpec, completed_resources
 from scheduler.plugins.resources.scoring import (

@@ -51,7 +51,8 @@ from scheduler.framework.plugin import (
     Verdicts,
 )
 from scheduler.messages.status import Code, Refusal, Skip
-from scheduler.objects.resources import is_extended_resource, is_scalar_resource
+from scheduler.objects.memo import has_many_parts
+from scheduler.objects.resource_names import is_extended_resource, is_scalar_resource
 from scheduler.plugins.normalization import shape_scores
 from scheduler.plugins.resources.device_class_resources import mapped_by_classes, tallies_stamp
 from scheduler.plugins.resources.evidence import Wanted, shortfalls
@@ -73,6 +74,7 @@ from scheduler.plugins.resources.scoring import (
 
 TOO_MANY_PODS = "Too many pods"
 
+_NO_SCALARS = frozenset(("cpu", "memory", "ephemeral-storage"))
 _MAX_BITS = 13
 """Resources that some rows are short of, and one: up to here a table of all combinations is small."""
 _MAX_KNOWN_REASONS = 16
@@ -155,8 +157,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         is_full = table.pod_count[rows] >= table.allocatable_pods[rows]
         shortages: list[_Shortage] = [(TOO_MANY_PODS, is_full)] if is_full.any() else []
         hopeless: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+        somewhere = table.scalars_somewhere() | _NO_SCALARS if has_many_parts(state.needs) else None
         for need in state.needs:
-            if table.is_nowhere(need.resource):
+            if need.resource not in somewhere if somewhere is not None else table.is_nowhere(need.resource):
                 # The same for all rows, however many such resources the pod asks for.
                 if not need.is_delegated:
                     shortages.append((need.reason, None))

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias, cast
 
 import msgspec
 import numpy as np
 
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.node_matching import Mask, matches_required, tolerated_taint_sets
-from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.pod_info import NOT_WORKED_OUT, PodInfo
 from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
+from scheduler.objects.memo import has_many_parts
 from scheduler.objects.node_selectors import RequiredNodeAffinity
 from scheduler.objects.pod import Toleration, TopologySpreadConstraint
-from scheduler.objects.selectors import EVERYTHING, Selector, combined, equality_selector, parse_selector
-from scheduler.plugins.spread.args import HOSTNAME_KEY
+from scheduler.objects.selectors import (
+    EVERYTHING,
+    Selector,
+    SelectorError,
+    combined,
+    equality_selector,
+    is_very_long,
+    parse_selector,
+    parse_selector_in_steps,
+)
+from scheduler.objects.steps import Pace, Steps, run_to_end
+from scheduler.plugins.spread.args import DO_NOT_SCHEDULE, HOSTNAME_KEY, SCHEDULE_ANYWAY
 from scheduler.plugins.spread.owners import workload_selector
 
+CONSTRAINTS_A_SLICE = 1_000
+"""Constraints that are parsed between two pauses, in some 10 ms."""
 _HONOR = "Honor"
 _IGNORE = "Ignore"
 
@@ -47,6 +61,22 @@ class Constraint(msgspec.Struct, frozen=True, gc=False):
         if self.selector.is_everything or self.selector.selects_nothing:
             return None
         return view.pod_counts.live_tally(view.pod_counts.intern(frozenset((namespace,)), self.selector))
+
+    def live_tally_in_steps(self, namespace: str, view: View, pace: Pace) -> Steps[RowCounts | None]:
+        """The same for one of very many constraints: with pauses, and without a kept counter for each. The thousands of
+        one pod would evict those of all others."""
+        if self.selector.is_everything or self.selector.selects_nothing:
+            return None
+        counts = view.pod_counts
+        return (yield from counts.count_in_steps(frozenset((namespace,)), self.selector, pace, live_only=True))
+
+    def is_nowhere(self, table: NodeTable) -> bool:
+        """Whether no node has the topology key."""
+        return table.narrow_rows(self.topology_key) == ()
+
+
+_Parsed: TypeAlias = dict[str, tuple[Constraint, ...] | SelectorError]
+"""``whenUnsatisfiable`` → the constraints, or what is wrong with one of them."""
 
 
 class Eligibility(msgspec.Struct, frozen=True, gc=False):
@@ -89,6 +119,24 @@ class Eligibility(msgspec.Struct, frozen=True, gc=False):
         return tolerated_taint_sets(table, self.tolerations, comparison_operators=self.comparison_operators)
 
 
+class Countable:
+    """The rows that count for a constraint, worked out once for all constraints that honour the same."""
+
+    __slots__ = ("_eligibility", "_known", "_table")
+
+    def __init__(self, eligibility: Eligibility, table: NodeTable) -> None:
+        self._eligibility = eligibility
+        self._table = table
+        self._known: dict[tuple[bool, bool], Mask | None] = {}
+
+    def rows(self, constraint: Constraint) -> Mask | None:
+        """A mask; None = all rows. Do not change it."""
+        honoured = constraint.honors_affinity, constraint.honors_taints
+        if honoured not in self._known:
+            self._known[honoured] = self._eligibility.mask(constraint, self._table)
+        return self._known[honoured]
+
+
 def eligibility_of(pod: PodInfo, comparison_operators: bool, node_scope: Selector) -> Eligibility:
     return Eligibility(pod.required_node_affinity, pod.pod.spec.tolerations, comparison_operators, node_scope)
 
@@ -96,7 +144,38 @@ def eligibility_of(pod: PodInfo, comparison_operators: bool, node_scope: Selecto
 def own_constraints(pod: PodInfo, action: str) -> tuple[Constraint, ...]:
     """The pod's own constraints with this ``whenUnsatisfiable``. Raises SelectorError."""
     written = pod.pod.spec.topology_spread_constraints
-    return tuple([_parsed(one, _selector(one, pod)) for one in written if one.when_unsatisfiable == action])
+    if not are_long(pod):
+        return tuple([_parsed(one, _selector(one, pod)) for one in written if one.when_unsatisfiable == action])
+    if pod.spread_constraints is NOT_WORKED_OUT:
+        run_to_end(parse_in_steps(pod))
+    parsed = cast(_Parsed, pod.spread_constraints)[action]
+    if isinstance(parsed, SelectorError):
+        raise parsed
+    return parsed
+
+
+def are_long(pod: PodInfo) -> bool:
+    """Whether the pod's own constraints are parsed once and remembered, with pauses if ``parse_in_steps`` is asked."""
+    written = pod.pod.spec.topology_spread_constraints
+    return has_many_parts(written) or any(is_very_long(one.label_selector) for one in written)
+
+
+def parse_in_steps(pod: PodInfo) -> Steps[None]:
+    """Parse many constraints, with pauses, and remember them: 8,000 of 1.5 MB take some 100 ms."""
+    written = pod.pod.spec.topology_spread_constraints
+    found: _Parsed = {}
+    for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY):
+        parsed: list[Constraint] = []
+        try:
+            for number, one in enumerate([one for one in written if one.when_unsatisfiable == action], start=1):
+                selector = yield from parse_selector_in_steps(one.label_selector)
+                parsed.append(_parsed(one, _with_own_labels(one, pod, selector)))
+                if number % CONSTRAINTS_A_SLICE == 0:
+                    yield
+            found[action] = tuple(parsed)
+        except SelectorError as error:
+            found[action] = error
+    pod.spread_constraints = found
 
 
 def default_constraints(
@@ -115,7 +194,10 @@ def default_constraints(
 def rows_with_all_keys(constraints: Iterable[Constraint], table: NodeTable) -> Mask | None:
     """Mask of the rows whose nodes have every topology key; None = all rows."""
     mask: Mask | None = None
-    for key in dict.fromkeys(constraint.topology_key for constraint in constraints):
+    keys = dict.fromkeys(constraint.topology_key for constraint in constraints)
+    if any(table.narrow_rows(key) == () for key in keys):
+        return np.zeros(table.size, np.bool_)
+    for key in keys:
         has_key: Mask = table.label(key) != ABSENT
         mask = has_key if mask is None else mask & has_key
     return None if mask is None or bool(mask.all()) else mask
@@ -129,7 +211,10 @@ def both(one: Mask | None, other: Mask | None) -> Mask | None:
 
 
 def _selector(written: TopologySpreadConstraint, pod: PodInfo) -> Selector:
-    selector = parse_selector(written.label_selector)
+    return _with_own_labels(written, pod, parse_selector(written.label_selector))
+
+
+def _with_own_labels(written: TopologySpreadConstraint, pod: PodInfo, selector: Selector) -> Selector:
     if not written.match_label_keys:
         return selector
     labels = pod.labels

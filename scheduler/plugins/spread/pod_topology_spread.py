@@ -16,6 +16,7 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
+from scheduler.cluster.pod_counts import NO_QUERY
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, HintKeys, Resource
@@ -35,8 +36,11 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
+from scheduler.framework.stepwise import PRE_FILTER, LookingPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
+from scheduler.objects.memo import has_many_parts
 from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError
+from scheduler.objects.steps import Steps, run_to_end
 from scheduler.plugins.spread.args import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
@@ -47,10 +51,11 @@ from scheduler.plugins.spread.args import (
 )
 from scheduler.plugins.spread.constraints import (
     Constraint,
+    are_long,
     default_constraints,
     eligibility_of,
     own_constraints,
-    rows_with_all_keys,
+    parse_in_steps,
 )
 from scheduler.plugins.spread.evidence import causes
 from scheduler.plugins.spread.hints import SpreadHints, facet_of_pod, keys_offered
@@ -58,7 +63,8 @@ from scheduler.plugins.spread.owners import SELECTING_KINDS
 from scheduler.plugins.spread.state import (
     SpreadFilterState,
     SpreadScoreState,
-    hard_constraint,
+    hard_constraints,
+    hard_constraints_in_steps,
     score_state,
 )
 
@@ -85,7 +91,7 @@ class _Fragment(msgspec.Struct, frozen=True, gc=False):
 _NOTHING = _Fragment((), ())
 
 
-class PodTopologySpread(ScopedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin):
+class PodTopologySpread(ScopedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin, LookingPlugin):
     """See docs/kube-scheduler/plugins.md §3.12."""
 
     name = "PodTopologySpread"
@@ -155,14 +161,17 @@ class PodTopologySpread(ScopedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlu
         )
         eligibility = eligibility_of(pod, self.comparison_operators, self.node_scope)
         is_own = bool(pod.pod.spec.topology_spread_constraints)
+        is_long = has_many_parts(constraints)
         return _Fragment(
-            tuple([intern(namespace, one.selector) for one in constraints]),
+            # What very many match is counted in each attempt.
+            (NO_QUERY,) if is_long else tuple([intern(namespace, one.selector) for one in constraints]),
             (
                 len(hard),
                 is_own,
                 said,
                 eligibility.required if any(one.honors_affinity for one in constraints) else None,
                 eligibility.tolerations if any(one.honors_taints for one in constraints) else None,
+                (pod.namespace, tuple([one.selector for one in constraints])) if is_long else None,
             ),
             (faults[0], faults[1]),
         )
@@ -187,12 +196,25 @@ class PodTopologySpread(ScopedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlu
         if not constraints:
             return SKIP
         eligibility = eligibility_of(pod, self.comparison_operators, self.node_scope)
-        with_keys = rows_with_all_keys(constraints, view.table)
-        return SpreadFilterState(
-            pod.namespace,
-            eligibility,
-            tuple([hard_constraint(one, eligibility, with_keys, pod, view) for one in constraints]),
-        )
+        if has_many_parts(constraints):
+            return run_to_end(self._pre_filter_in_steps(constraints, pod, view))
+        return SpreadFilterState(pod.namespace, eligibility, hard_constraints(constraints, eligibility, pod, view))
+
+    def _pre_filter_in_steps(
+        self, constraints: tuple[Constraint, ...], pod: PodInfo, view: View
+    ) -> Steps[State | Skip | Refusal]:
+        eligibility = eligibility_of(pod, self.comparison_operators, self.node_scope)
+        hard = yield from hard_constraints_in_steps(constraints, eligibility, pod, view)
+        return SpreadFilterState(pod.namespace, eligibility, hard)
+
+    def read_in_steps(self, pod: PodInfo) -> Steps[None] | None:
+        return parse_in_steps(pod) if are_long(pod) else None
+
+    def look_in_steps(self, point: str, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal] | None:
+        if point != PRE_FILTER or not has_many_parts(pod.pod.spec.topology_spread_constraints):
+            return None
+        constraints = own_constraints(pod, DO_NOT_SCHEDULE)
+        return self._pre_filter_in_steps(constraints, pod, view) if has_many_parts(constraints) else None
 
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
         assert isinstance(state, SpreadFilterState)

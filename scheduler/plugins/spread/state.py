@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
@@ -15,8 +17,10 @@ from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import Rows, Scores, State
+from scheduler.objects.memo import has_many_parts
+from scheduler.objects.steps import Pace, Steps, run_to_end
 from scheduler.plugins.go_math import go_log, go_round
-from scheduler.plugins.spread.constraints import Constraint, Eligibility, both, rows_with_all_keys
+from scheduler.plugins.spread.constraints import Constraint, Countable, Eligibility, both, rows_with_all_keys
 
 MISSING_KEY, TOO_UNEVEN = 1, 2
 """Codes of refusals."""
@@ -57,18 +61,62 @@ class HardConstraint(Struct, frozen=True):
         return HardConstraint(self.constraint, self.matches_itself, counts, present, self.domains, lowest)
 
 
-def hard_constraint(
-    constraint: Constraint, eligibility: Eligibility, with_keys: Mask | None, pod: PodInfo, view: View
+_NO_DOMAINS = np.zeros(1, np.int64), np.zeros(1, np.bool_)
+"""Counts and presence where no node has the key."""
+for _column in _NO_DOMAINS:
+    _column.flags.writeable = False
+
+_STEPS_A_SLICE = 10_000
+_STEPS_A_CONSTRAINT = 20
+"""A step matches a group of pods, in 1 to 3 µs, so a slice takes 10 to 30 ms."""
+
+
+def hard_constraints(
+    constraints: tuple[Constraint, ...], eligibility: Eligibility, pod: PodInfo, view: View
+) -> tuple[HardConstraint, ...]:
+    """The constraints with their counts."""
+    with_keys = rows_with_all_keys(constraints, view.table)
+    countable = Countable(eligibility, view.table)
+    return tuple(
+        [
+            _hard_constraint(one, both(with_keys, countable.rows(one)), one.live_tally(pod.namespace, view), pod, view)
+            for one in constraints
+        ]
+    )
+
+
+def hard_constraints_in_steps(
+    constraints: tuple[Constraint, ...], eligibility: Eligibility, pod: PodInfo, view: View
+) -> Steps[tuple[HardConstraint, ...]]:
+    """``hard_constraints`` for very many, with pauses. Most of their keys no node can have."""
+    pace = Pace(_STEPS_A_SLICE)
+    with_keys = rows_with_all_keys(constraints, view.table)
+    countable = Countable(eligibility, view.table)
+    found: list[HardConstraint] = []
+    for one in constraints:
+        if one.is_nowhere(view.table):
+            pace.left -= 1
+            found.append(HardConstraint(one, one.selector.matches(pod.labels), *_NO_DOMAINS, 0, 0))
+        else:
+            pace.left -= _STEPS_A_CONSTRAINT
+            live = yield from one.live_tally_in_steps(pod.namespace, view, pace)
+            found.append(_hard_constraint(one, both(with_keys, countable.rows(one)), live, pod, view))
+        if pace.is_over:
+            yield from pace.pause()
+    return tuple(found)
+
+
+def _hard_constraint(
+    constraint: Constraint, mask: Mask | None, live: RowCounts | None, pod: PodInfo, view: View
 ) -> HardConstraint:
-    """Counts a constraint. ``with_keys``: mask of the rows with the keys of all hard constraints, None = all."""
+    """``mask``: of the rows that count for the constraint and have the keys of all hard ones, None = all. ``live``: the
+    matching pods, None = none."""
     table = view.table
     key = constraint.topology_key
     ids = table.label(key)
     width = len(table.label_values(key))
-    mask = both(with_keys, eligibility.mask(constraint, table))
     present = np.bincount(ids if mask is None else ids[mask], minlength=width) > 0
     present[ABSENT] = False
-    live = constraint.live_tally(pod.namespace, view)
     counts = np.zeros(width, np.int64) if live is None else count_domains(table, key, live, mask)
     domains = int(np.count_nonzero(present))
     lowest = 0 if domains < constraint.min_domains or not domains else int(counts[present].min())
@@ -89,9 +137,12 @@ class SpreadFilterState(State):
         if self.ignores(other):
             return self
         table = view.table
-        value_ids = [int(table.label(one.constraint.topology_key)[row]) for one in self.hard]
-        if ABSENT in value_ids:
-            return self
+        value_ids: list[int] = []
+        for one in self.hard:
+            value_id = int(table.label(one.constraint.topology_key)[row])
+            if value_id == ABSENT:
+                return self
+            value_ids.append(value_id)
         hard = tuple(
             [
                 one.changed(value_id, sign, table)
@@ -112,7 +163,10 @@ class SpreadFilterState(State):
     def codes(self, table: NodeTable, rows: Rows) -> npt.NDArray[np.int16]:
         """The refusal code of each of ``rows``, by the first constraint that refuses it, 0 = fits."""
         codes: npt.NDArray[np.int16] | None = None
-        for one in reversed(self.hard):
+        # One whose key no node has refuses all rows that those before it have not refused.
+        nowhere = next((place for place, one in enumerate(self.hard) if one.constraint.is_nowhere(table)), None)
+        relevant = self.hard if nowhere is None else self.hard[: nowhere + 1]
+        for one in reversed(relevant):
             key = one.constraint.topology_key
             counts = widened(one.counts, table, key)
             by_value = np.zeros(len(counts), np.int16)
@@ -185,29 +239,36 @@ def score_state(
         placing = np.zeros(table.size, np.bool_)
         placing[feasible] = True
     placing = both(placing, with_keys)
-    soft = tuple(
-        [_soft_constraint(one, eligibility, with_keys, placing, requires_all_keys, pod, view) for one in constraints]
+    # Where no node has the key there is no domain whose pods would have to be counted.
+    counted = [one for one in constraints if one.is_per_node or not one.is_nowhere(table)]
+    scoring = _Scoring(
+        Countable(eligibility, table), with_keys, placing, requires_all_keys, has_many_parts(constraints)
     )
+    soft = tuple([_soft_constraint(one, scoring, pod, view) for one in counted])
     return SpreadScoreState(soft, None if with_keys is None else ~with_keys)
 
 
-def _soft_constraint(
-    constraint: Constraint,
-    eligibility: Eligibility,
-    with_keys: Mask | None,
-    placing: Mask | None,
-    requires_all_keys: bool,
-    pod: PodInfo,
-    view: View,
-) -> SoftConstraint:
-    """``placing``: the feasible rows that are scored, None = all rows."""
+class _Scoring(NamedTuple):
+    """What soft constraints count on."""
+
+    countable: Countable
+    with_keys: Mask | None
+    placing: Mask | None
+    """The feasible rows that are scored, None = all rows."""
+    requires_all_keys: bool
+    are_many: bool
+
+
+def _soft_constraint(constraint: Constraint, scoring: _Scoring, pod: PodInfo, view: View) -> SoftConstraint:
+    countable, with_keys, placing, requires_all_keys, are_many = scoring
     table = view.table
     key = constraint.topology_key
     ids = table.label(key)
-    if not constraint.is_per_node and len(table.label_values(key)) == 1:
-        # No node has the key, so there is no domain whose pods would have to be counted.
-        return SoftConstraint(key, np.zeros(1, np.float64), None)
-    live = constraint.live_tally(pod.namespace, view)
+    live = (
+        run_to_end(constraint.live_tally_in_steps(pod.namespace, view, Pace(_STEPS_A_SLICE)))
+        if are_many
+        else constraint.live_tally(pod.namespace, view)
+    )
     if constraint.is_per_node:
         size = table.size if placing is None else int(np.count_nonzero(placing))
         by_row = _worth(np.zeros(table.size, np.int64) if live is None else live.array(table.size), constraint, size)
@@ -220,28 +281,22 @@ def _soft_constraint(
     if live is None:
         counts = np.zeros(width, np.int64)
     else:
-        counts = count_domains(table, key, live, both(with_keys, eligibility.mask(constraint, table)))
+        counts = count_domains(table, key, live, both(with_keys, countable.rows(constraint)))
     if not requires_all_keys and empty != ABSENT:
         # A node without the label and one with an empty value are in one domain, named "".
         present[ABSENT], present[empty] = bool(present[ABSENT] or present[empty]), False
-        counts[empty] += _unlabelled(constraint, eligibility, ids, live, table)
+        counts[empty] += _unlabelled(countable.rows(constraint), ids, live, table)
     by_value = _worth(counts, constraint, int(np.count_nonzero(present)))
     by_value[ABSENT] = 0.0
     return SoftConstraint(key, by_value, None)
 
 
-def _unlabelled(
-    constraint: Constraint,
-    eligibility: Eligibility,
-    ids: npt.NDArray[np.int32],
-    live: RowCounts | None,
-    table: NodeTable,
-) -> int:
-    """The number of matching pods on nodes without the label."""
+def _unlabelled(countable: Mask | None, ids: npt.NDArray[np.int32], live: RowCounts | None, table: NodeTable) -> int:
+    """The number of matching pods on nodes without the label. ``countable``: mask of the rows that count."""
     if live is None:
         return 0
     mask: Mask = (ids == ABSENT) & table.exists
-    eligible = both(mask, eligibility.mask(constraint, table))
+    eligible = both(mask, countable)
     return int(live.array(table.size)[eligible].sum())
 
 

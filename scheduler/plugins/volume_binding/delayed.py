@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from scheduler.cluster.node_matching import matches_requirement
+from scheduler.cluster.node_matching import matches_selector
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.cluster.volumes.by_label import Ranked
@@ -21,7 +21,7 @@ from scheduler.cluster.volumes.pools import CapacityPool, VolumePool, node_affin
 from scheduler.cluster.volumes.ranked import Wish
 from scheduler.cluster.volumes.reach import NO_RANK, Column
 from scheduler.errors import SchedulerError
-from scheduler.objects.node_selectors import topology_matches
+from scheduler.objects.node_selectors import NodeSelector, NodeSelectorTerm, topology_matches
 from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selector_fields import TopologySelectorTerm
 from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError, parse_selector
@@ -280,15 +280,14 @@ def _set_aside(claim: PersistentVolumeClaim, size: int, pool: VolumePool) -> Per
 
 def _topology_rows(table: NodeTable, terms: Sequence[TopologySelectorTerm]) -> Mask:
     """As ``topology_matches``, for every row."""
-    mask = np.zeros(table.size, np.bool_)
-    for term in terms:
-        if term.match_label_expressions:
-            meets = np.ones(table.size, np.bool_)
-            for part in term.match_label_expressions:
-                requirement = Requirement(part.key, Operator.IN, tuple(part.values))
-                meets &= matches_requirement(table, requirement, slice(0, table.size))
-            mask |= meets
-    return mask
+    written = [
+        NodeSelectorTerm(
+            tuple([Requirement(part.key, Operator.IN, part.values) for part in term.match_label_expressions])
+        )
+        for term in terms
+        if term.match_label_expressions
+    ]
+    return matches_selector(table, NodeSelector(tuple(written)), slice(0, table.size))
 
 
 def _is_like(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
