@@ -165,6 +165,7 @@ def _outcome(trial: Trial, member: Member) -> NotPlaced:
             return outcome
         return NotPlaced(trial.message, nomination=nominate(outcome.pod.node_name))
     if isinstance(outcome, NotPlaced) and member.uid not in trial.nodes:
-        return msgspec.structs.replace(outcome, room=None)
+        nomination = CLEAR_NOMINATION if trial.gives_up_room else outcome.nomination
+        return msgspec.structs.replace(outcome, room=None, nomination=nomination)
     text = WAITED_FOR_GANG if GANG_PLUGIN in trial.waits else WAITED
     return NotPlaced(f"{UNSCHEDULABLE_GROUP}, {text}", nomination=CLEAR_NOMINATION)

@@ -79,6 +79,8 @@ class Trial(Struct, eq=False):
     """Permit plugins that asked a member to wait."""
     room: Room | None = None
     """How the group as a whole makes room."""
+    gives_up_room: bool = False
+    """Whether it would not fit even in place of all that it may remove: what its members are nominated to is free."""
     placement: Placement | None = None
     placements: int = 0
     """How many placements were tried."""

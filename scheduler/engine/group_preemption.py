@@ -77,12 +77,14 @@ def _make_room(context: CycleContext, unit: GroupUnit, group: Group, failed: Tri
     cache, own = context.cache, group.reference.key
     units = candidate_units(cache.pods, cache.groups, own, priority, policy, cache.table)
     if not units:
-        return _refused(failed, NO_CANDIDATES)
+        return _in_vain(failed, NO_CANDIDATES)
     budgets = usable_budgets(context.cache.view.all_of(PodDisruptionBudget), policy.victims_in_flight)
     ordered = in_order((yield from _weighed(units, now)), budgets)
     asking = replace(unit, profile=replace(unit.profile, post_filter_plugins=()))
     emptied = yield from _emptied(context, asking, ordered)
     trial = yield from search(forked(emptied), asking, now)
+    if trial.result is GroupResult.UNSCHEDULABLE:
+        return _in_vain(failed, trial.message)
     if trial.result is not GroupResult.SCHEDULED:
         return _refused(failed, trial.message)
     giving = _GivingBack(context, emptied, asking, trial.nodes, now)
@@ -215,6 +217,13 @@ class _GivingBack:
 def _refused(failed: Trial, reason: str) -> Trial:
     failed.message = f"{failed.message}, {reason}"
     return failed
+
+
+def _in_vain(failed: Trial, reason: str) -> Trial:
+    """The answer when no removal helps. Room that was made for the group earlier would be held for ever: kube-scheduler
+    1.36 keeps it, other than that of a single pod."""
+    failed.gives_up_room = True
+    return _refused(failed, reason)
 
 
 def _put_off(failed: Trial) -> Trial:

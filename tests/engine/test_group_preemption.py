@@ -245,6 +245,20 @@ def test_room_that_is_taken_while_victims_are_sought_costs_no_victim() -> None:
     assert cluster.engine.cache.assumed_count == 0
 
 
+def test_room_made_for_a_gang_is_free_again_once_no_removal_lets_the_gang_fit() -> None:
+    cluster = full_cluster()
+    cluster.group(min_count=4, priority=10)
+    members = cluster.members(4, cpu="1", priority=10)
+    cluster.schedule_all()
+    assert sorted(cluster.nominated(name) for name in members) == ["n0", "n0", "n1", "n1"]
+    cluster.remove_node("n1")
+    run_on(cluster)
+    assert [cluster.nominated(name) for name in members] == [""] * 4
+    cluster.pod("small", cpu="1", priority=1)
+    cluster.settle()
+    assert placed(cluster, "small") == {"small": "n0"}
+
+
 def test_members_that_keep_apart_get_a_node_each() -> None:
     cluster = full_cluster(nodes=3, pods=2)
     cluster.group(min_count=3, priority=10)
