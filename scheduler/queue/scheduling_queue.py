@@ -148,8 +148,8 @@ class SchedulingQueue(QueueListing):
         """Removes and returns the next pod, or None. ``done`` must be called once for each, however its attempt ends.
 
         With no active pod, the rejected pod whose back-off ends first is taken early, of those that are not like one
-        that has found no node in this ``state`` of the cluster, or since when nothing may help it. ``plain_from``: only an active pod that belongs to no
-        group and has at least this priority.
+        that has found no node in this ``state`` of the cluster, or after which nothing has happened that may help it.
+        ``plain_from``: only an active pod that belongs to no group and has at least this priority.
         """
         self.finish_waking()
         while (record := self._next(plain_from, state)) is not None:
