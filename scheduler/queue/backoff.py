@@ -9,7 +9,7 @@ from scheduler.cluster.pod_template import template_key
 from scheduler.framework.sort_keys import SortKey
 from scheduler.queue.active import QueueSort, order_by
 from scheduler.queue.clock import SECOND
-from scheduler.queue.early_heap import EarlyHeap
+from scheduler.queue.early_heap import EarlyHeap, Waits
 from scheduler.queue.pod_heap import PodHeap
 from scheduler.queue.pool import ClassKey
 from scheduler.queue.queued_pod import QueuedPod
@@ -98,14 +98,18 @@ class BackoffQueues:
     def remove(self, key: str) -> QueuedPod | None:
         return self._rejected.remove(key) or self._errors.remove(key)
 
-    def take_early(self, state: Hashable = None) -> QueuedPod | None:
+    def take_early(self, state: Hashable, waits: Waits) -> QueuedPod | None:
         """Removes and returns the rejected pod whose wait ends first, even if that is in the future; never one that
-        had an error, nor one that is like another that found no node in this state of the cluster."""
-        return self._rejected.take_early(state)
+        had an error, nor one that is like another that found no node in this state of the cluster, or that ``waits``
+        since it found none."""
+        return self._rejected.take_early(state, waits)
 
     def found_no_node(self, record: QueuedPod, state: Hashable) -> None:
         """Note that an attempt found no node in this state of the cluster: pods of its class are not taken early."""
-        self._rejected.failed(record, state)
+        # Hints look at a claim of the pod's own, which moves this pod and none of those like it.
+        mounted = record.info.pod.spec.volumes
+        has_claims = any(each.persistent_volume_claim is not None or each.ephemeral is not None for each in mounted)
+        self._rejected.failed(record, state, is_witness=not has_claims)
 
     def forget_failures(self) -> None:
         """Forget which classes found no node, since the plugins have been replaced."""

@@ -4,6 +4,9 @@ A pod is taken early so that the scheduler is not idle while a pod might fit. An
 pod has just failed in the same state of the cluster: after an event that wakes a thousand pods of one template without
 making room, one of them is tried. The others are skipped until the cluster changes or their back-off ends.
 kube-scheduler 1.36 tries all of them, one after the other.
+
+Nor is a change worth an attempt that helps none of them: while the pod that was tried waits for an event that its hints
+call helpful, the others would be rejected as it was. So bindings, and nodes that do not concern them, cost no attempt.
 """
 
 from __future__ import annotations
@@ -17,15 +20,20 @@ from scheduler.queue.queued_pod import QueuedPod
 
 _SLACK = 64
 
+Waits = Callable[[QueuedPod], bool]
+"""Whether no event since the pod's last attempt may help it: it is in the pool, and no gate holds it back."""
+
 ClassOf = Callable[[QueuedPod], Hashable]
 """Attempts of pods of one class end alike while the cluster is the same."""
 
 
 class _Class:
     """Pods of one class. ``front``: the serial of the pod under which the class is found among the others, 0 = it is
-    not to be found. ``failed_at``: the state of the cluster in which an attempt of one of them found no node."""
+    not to be found. ``failed_at``: the state of the cluster in which an attempt of one of them found no node.
+    ``witness``: the pod of that attempt, with the attempt's number, where all that could help any pod of the class is
+    an event that moves this one."""
 
-    __slots__ = ("count", "failed_at", "front", "is_aside", "key", "ranked")
+    __slots__ = ("count", "failed_at", "front", "is_aside", "key", "ranked", "witness")
 
     def __init__(self, key: Hashable) -> None:
         self.key = key
@@ -34,6 +42,7 @@ class _Class:
         self.front = 0
         self.failed_at: Hashable = None
         self.is_aside = False
+        self.witness: tuple[QueuedPod, int] | None = None
 
     def put(self, ranked: Ranked) -> None:
         heappush(self.ranked, ranked)
@@ -48,6 +57,10 @@ class _Class:
                 return self.ranked[0]
             heappop(self.ranked)
         return None
+
+
+def _waits_no_pod(_record: QueuedPod) -> bool:
+    return False
 
 
 _Front = tuple[SortKey, int, int, Entry, _Class]
@@ -98,7 +111,7 @@ class EarlyHeap(PodHeap):
             self._leave(record.key)
         return record
 
-    def take_early(self, state: Hashable) -> QueuedPod | None:
+    def take_early(self, state: Hashable, waits: Waits = _waits_no_pod) -> QueuedPod | None:
         """Removes and returns the first pod that may be placed in this state of the cluster; None if there is none.
         Equal states, except None, promise equal answers."""
         if state != self._state:
@@ -115,7 +128,7 @@ class EarlyHeap(PodHeap):
             elif head[2] != serial:
                 heappop(self._fronts)
                 self._stand(of, head)
-            elif state is not None and of.failed_at == state:
+            elif state is not None and (of.failed_at == state or self._is_witnessed(of, waits)):
                 heappop(self._fronts)
                 of.front, of.is_aside = 0, True
                 self._aside.append(of)
@@ -124,17 +137,28 @@ class EarlyHeap(PodHeap):
                 return self.remove(record.key) if record is not None else None
         return None
 
-    def failed(self, record: QueuedPod, state: Hashable) -> None:
+    def _is_witnessed(self, of: _Class, waits: Waits) -> bool:
+        """Whether nothing has happened that may help a pod of the class since one of them was tried."""
+        if of.witness is None:
+            return False
+        record, attempts = of.witness
+        if record.attempts == attempts and waits(record) and self._class_of(record) == of.key:
+            return True
+        of.witness = None
+        return False
+
+    def failed(self, record: QueuedPod, state: Hashable, is_witness: bool = False) -> None:
         """In this state of the cluster an attempt of this pod, which is not here, found no node; nor would one of the
-        others of its class."""
+        others of its class. ``is_witness``: nor in later states, as long as it waits."""
         of = self._classes.get(self._class_of(record))
         if of is not None:
             of.failed_at = state
+            of.witness = (record, record.attempts) if is_witness else None
 
     def forget_failures(self) -> None:
         """Forget which classes found no node: attempts may answer differently in the same state of the cluster."""
         for of in self._classes.values():
-            of.failed_at = None
+            of.failed_at = of.witness = None
         self._state = None
         aside, self._aside = self._aside, []
         for of in aside:

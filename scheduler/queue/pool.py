@@ -49,6 +49,10 @@ class UnschedulablePool:
         self._records[record.key] = record
         self._gated += record.is_gated
 
+    def waits(self, record: QueuedPod) -> bool:
+        """Whether this very record is here and waits for an event, not for a gate."""
+        return self._records.get(record.key) is record and not record.is_gated
+
     def remove(self, key: str) -> QueuedPod | None:
         record = self._records.pop(key, None)
         if record is None:

@@ -148,8 +148,8 @@ class SchedulingQueue(QueueListing):
         """Removes and returns the next pod, or None. ``done`` must be called once for each, however its attempt ends.
 
         With no active pod, the rejected pod whose back-off ends first is taken early, of those that are not like one
-        that has found no node in this ``state`` of the cluster. ``plain_from``: only an active pod that belongs to no
-        group and has at least this priority.
+        that has found no node in this ``state`` of the cluster, or after which nothing has happened that may help it.
+        ``plain_from``: only an active pod that belongs to no group and has at least this priority.
         """
         self.finish_waking()
         while (record := self._next(plain_from, state)) is not None:
@@ -164,7 +164,7 @@ class SchedulingQueue(QueueListing):
             return self._places.active.take_plain(plain_from)
         record = self._places.active.take()
         if record is None and self._settings.pops_from_backoff and self._places.backoff.rejected:
-            record = self._places.backoff.take_early(state)
+            record = self._places.backoff.take_early(state, self._places.pool.waits)
             if record is not None:
                 self.facts.incoming["active", POP_FROM_BACKOFF] += 1
         return record
@@ -226,7 +226,7 @@ class SchedulingQueue(QueueListing):
 
     def found_no_node(self, record: QueuedPod, state: Hashable) -> None:
         """The attempt of this pod, which is back, found no node in this state of the cluster: pods like it are not
-        taken early from the back-off before there is another."""
+        taken early from the back-off before there is another, and none while it is in the pool."""
         self._places.backoff.found_no_node(record, state)
 
     def done(self, uid: str) -> None:

@@ -69,6 +69,30 @@ def test_the_one_that_room_is_made_for_gets_it_at_once() -> None:
     assert attempts(cluster) == WAITING + 2
 
 
+def test_a_change_that_helps_none_of_them_has_none_tried() -> None:
+    cluster = Cluster()
+    crowded(cluster)
+    cluster.delete("small-0")
+    cluster.schedule_all()
+    before = cluster.engine.cache.state
+    cluster.pod("of-others", node="n")
+    cluster.schedule_all()
+    assert cluster.engine.cache.state != before
+    assert attempts(cluster) == WAITING + 1
+
+
+def test_after_changes_that_help_none_the_next_that_does_is_used_at_once() -> None:
+    cluster = Cluster()
+    crowded(cluster)
+    cluster.delete("small-0")
+    cluster.schedule_all()
+    cluster.pod("of-others", node="n")
+    cluster.schedule_all()
+    cluster.delete("small-1")
+    cluster.schedule_all()
+    assert len(cluster.writes(BindPod)) == 1
+
+
 def test_pods_unlike_each_other_are_all_tried() -> None:
     cluster = Cluster()
     crowded(cluster, unlike=True)

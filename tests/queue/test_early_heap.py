@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.pod_template import template_key
 from scheduler.queue.early_heap import EarlyHeap
+from scheduler.queue.pool import UnschedulablePool
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.testing.objects import pod
 
@@ -86,6 +88,63 @@ def test_a_pod_that_changes_its_class_leaves_the_old_one() -> None:
     heap.put(waiting("b", "db", 2))
     assert taken(heap, "one") == "b"
     assert not len(heap)
+
+
+def pool_of(*records: QueuedPod) -> UnschedulablePool:
+    pool = UnschedulablePool(template_key)
+    for record in records:
+        pool.put(record)
+    return pool
+
+
+def test_while_one_that_failed_waits_for_an_event_those_like_it_are_passed_over_in_each_state() -> None:
+    heap = heap_of(waiting("a", "web", 1), waiting("b", "web", 2))
+    failed = heap.take_early("one")
+    assert failed is not None
+    heap.failed(failed, "one", is_witness=True)
+    pool = pool_of(failed)
+    assert heap.take_early("two", pool.waits) is None
+    assert heap.take_early("three", pool.waits) is None
+    pool.remove(failed.key)
+    assert heap.take_early("three", pool.waits) is None
+    found = heap.take_early("four", pool.waits)
+    assert found is not None and found.info.name == "b"
+
+
+def test_one_that_has_been_tried_again_since_says_nothing_of_the_others() -> None:
+    heap = heap_of(waiting("a", "web", 1), waiting("b", "web", 2))
+    failed = heap.take_early("one")
+    assert failed is not None
+    heap.failed(failed, "one", is_witness=True)
+    failed.attempts += 1
+    assert heap.take_early("two", pool_of(failed).waits) is not None
+
+
+def test_one_that_a_gate_holds_back_says_nothing_of_the_others() -> None:
+    heap = heap_of(waiting("a", "web", 1), waiting("b", "web", 2))
+    failed = heap.take_early("one")
+    assert failed is not None
+    heap.failed(failed, "one", is_witness=True)
+    failed.gating_plugin = "SchedulingGates"
+    assert heap.take_early("two", pool_of(failed).waits) is not None
+
+
+def test_one_that_is_no_longer_like_the_others_says_nothing_of_them() -> None:
+    heap = heap_of(waiting("a", "web", 1), waiting("b", "web", 2))
+    failed = heap.take_early("one")
+    assert failed is not None
+    heap.failed(failed, "one", is_witness=True)
+    failed.replace_pod(waiting("a", "db", 1).info)
+    assert heap.take_early("two", pool_of(failed).waits) is not None
+
+
+def test_a_witness_is_kept_with_the_heap() -> None:
+    heap = heap_of(waiting("a", "web", 1), waiting("b", "web", 2))
+    failed = heap.take_early("one")
+    assert failed is not None
+    heap.failed(failed, "one", is_witness=True)
+    heap, pool = pickle.loads(pickle.dumps((heap, pool_of(failed))))
+    assert heap.take_early("two", pool.waits) is None
 
 
 NAMES = st.sampled_from(["a", "b", "c", "d", "e"])
