@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from scheduler.cluster.affinity_terms import parse_in_steps
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.cycle_context import CycleContext, Run
 from scheduler.engine.driving import PAUSE, pausing
@@ -20,7 +19,6 @@ from scheduler.messages.status import Skip
 def parsed(context: CycleContext, profile: Profile, pod: PodInfo) -> Generator[Calls, Answers, None]:
     """Parse the terms of a large pod, with pauses, unless they are known from another pod of its template."""
     context.classes.recall(profile, pod)
-    yield from pausing(parse_in_steps(pod))
     yield from pausing(read_of(profile.looking_plugins, pod))
 
 

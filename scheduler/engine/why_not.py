@@ -14,6 +14,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.pod_template import is_large
 from scheduler.cluster.view import View
 from scheduler.framework.node_filter import with_pods
 from scheduler.framework.plugin import (
@@ -25,7 +26,7 @@ from scheduler.framework.plugin import (
     State,
 )
 from scheduler.framework.profile import Profile
-from scheduler.framework.stepwise import PRE_FILTER, LookingPlugin
+from scheduler.framework.stepwise import PRE_FILTER, LookingPlugin, read_of
 from scheduler.messages.status import Refusal, Skip, failure, unresolvable
 from scheduler.objects.steps import Steps, run_to_end
 
@@ -76,6 +77,8 @@ def why_not(profile: Profile, pod: PodInfo, view: View, rows: RowArray) -> WhyNo
 def why_not_in_steps(profile: Profile, pod: PodInfo, view: View, rows: RowArray) -> Steps[WhyNot]:
     """``why_not``, with pauses: nothing may change in the view until it ends."""
     answer = WhyNot()
+    if is_large(pod):
+        yield from read_of(profile.looking_plugins, pod)
     for plugin in profile.pre_filter_plugins:
         yield
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from scheduler.cluster.affinity_terms import parse_in_steps
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.class_run import PRE_FILTER, PRE_SCORE, Answers, ClassRun, PluginPoint, PodAnswers
@@ -67,7 +68,9 @@ def looks_of(plugins: Sequence[LookingPlugin], point: str, run: ClassRun) -> Ste
 
 
 def read_of(plugins: Sequence[LookingPlugin], pod: PodInfo) -> Steps[None]:
-    """Let the plugins parse a large pod. One that raises will raise again where it is asked."""
+    """Parse the terms of a large pod, and let the plugins parse what they read of it. One that raises will raise again
+    where it is asked."""
+    yield from parse_in_steps(pod)
     for plugin in plugins:
         try:
             steps = plugin.read_in_steps(pod)

@@ -96,6 +96,22 @@ def test_the_page_of_a_large_pod_is_made_in_slices_as_at_once() -> None:
     )
 
 
+def test_no_step_of_the_page_of_a_pod_that_was_never_tried_grows_with_its_terms() -> None:
+    def longest(number: int) -> int:
+        made = Cluster()
+        made.nodes_like(2)
+        terms = [pod_term({"app": f"app-{each}"}) for each in range(number)]
+        made.pod("large", spec={"affinity": affinity_json(anti_required=terms)})
+        slices, steps = pod_page_in_slices(made.engine, "default/large", made.now), []
+        while not steps or steps[-1] > 0:
+            with counted() as found:
+                ended = next(slices, slices) is slices
+            steps.append(0 if ended else found.count)
+        return max(steps)
+
+    assert longest(16_000) < 1.5 * longest(8_000)
+
+
 def test_the_page_of_a_large_pod_is_of_the_nodes_as_they_were_when_it_was_asked_for() -> None:
     made = with_terms(1_000)
     for name in ("n0", "n1"):
