@@ -102,7 +102,8 @@ def test_no_step_of_the_page_of_a_pod_that_was_never_tried_grows_with_its_terms(
         made.nodes_like(2)
         terms = [pod_term({"app": f"app-{each}"}) for each in range(number)]
         made.pod("large", spec={"affinity": affinity_json(anti_required=terms)})
-        slices, steps = pod_page_in_slices(made.engine, "default/large", made.now), []
+        slices = pod_page_in_slices(made.engine, "default/large", made.now)
+        steps: list[int] = []
         while not steps or steps[-1] > 0:
             with counted() as found:
                 ended = next(slices, slices) is slices
