@@ -187,7 +187,8 @@ class _Fork(ForkableDict[K, V]):
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def __setitem__(self, key: K, value: V) -> None:
-        self._hand_down(key)
+        if self._forks:
+            self._hand_down(key)
         if key not in self:
             self._length += 1
             self._gone.discard(key)
@@ -204,7 +205,8 @@ class _Fork(ForkableDict[K, V]):
             if default is _NONE:
                 raise KeyError(key)
             return default
-        self._hand_down(key)
+        if self._forks:
+            self._hand_down(key)
         self._length -= 1
         dict.pop(self, key, None)
         self._gone.add(key)

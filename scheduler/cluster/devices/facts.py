@@ -109,7 +109,7 @@ class Devices:
         known = self._foreign.pop(key, None)
         if found is not None:
             self._foreign[key] = found
-        if (None if found is None else found.state) is not (None if known is None else known.state):
+        if _from_afar(found) != _from_afar(known):
             self._reached.touch_all(with_pools=True)
 
     def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
@@ -373,3 +373,8 @@ class Devices:
         for device in self.in_flight:
             if device in set(self.stored):
                 raise InvariantViolation(f"device {'/'.join(device)} is allocated and set aside for another claim")
+
+
+def _from_afar(pool: Pool | None) -> tuple[object, ...]:
+    """What matters of the pool to a node that has none of its devices: no pod gets any of it there."""
+    return () if pool is None else (pool.state, pool.fault)
