@@ -376,5 +376,5 @@ class Devices:
 
 
 def _from_afar(pool: Pool | None) -> tuple[object, ...]:
-    """What matters of the pool to a node that has none of its devices: no pod gets any of it there."""
-    return () if pool is None else (pool.state, pool.fault)
+    """What a node sees of a pool with a fault that it has no device of: the slices with its counters."""
+    return () if pool is None else (pool.state, pool.fault, pool.counter_sets, [part.name for part in pool.parts])

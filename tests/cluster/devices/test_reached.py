@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.cluster.cache import ClusterCache
-from scheduler.cluster.devices.pools import Pool, PoolState
+from scheduler.cluster.devices.pools import Pool
 from scheduler.objects.devices import ResourceSlice
 from scheduler.objects.kinds import Kind, decode, decode_as
 from scheduler.testing.objects import node
@@ -81,17 +81,15 @@ def apply(cache: ClusterCache, change: Change) -> None:
 
 
 def as_values(pools: tuple[Pool, ...]) -> list[Any]:
-    """The pools, compared by what matters: of one with a fault that the node has no device of, only the fault."""
-    found: list[Any] = []
-    for pool in pools:
-        head = (pool.key, pool.state, pool.fault)
-        if pool.state is not PoolState.COMPLETE and not any(one.is_reachable for one in pool.devices):
-            found.append(head)
-            continue
-        devices = [(one.device.id, one.is_reachable) for one in pool.devices]
-        consumers = sorted(device.id for device in pool.consumers)
-        found.append((*head, pool.counter_sets, devices, [part.name for part in pool.parts], consumers))
-    return found
+    return [
+        (
+            (pool.key, pool.state, pool.fault, pool.counter_sets),
+            [(one.device.id, one.is_reachable) for one in pool.devices],
+            [part.name for part in pool.parts],
+            sorted(device.id for device in pool.consumers),
+        )
+        for pool in pools
+    ]
 
 
 def alike(cache: ClusterCache) -> set[frozenset[str]]:
