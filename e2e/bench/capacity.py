@@ -25,9 +25,9 @@ from rich.console import Console
 from rich.table import Table
 
 from e2e import paths
-from e2e.bench import pairs
+from e2e.bench import pairs, report
 from e2e.bench.contenders import BY_DEFAULT, Null, of_checkout, unknown
-from e2e.bench.report import circumstances
+from e2e.bench.metering import longest_step
 from e2e.bench.scenarios import SCENARIOS, Scenario
 from e2e.builders import SCHEDULER, Object
 from e2e.connection import Connection, from_kubeconfig
@@ -77,6 +77,15 @@ class Capacity:
     peak_rss: int
     start_seconds: float = 0.0
     start_cpu: float = 0.0
+    longest_pause: float | None = None
+    """Seconds of the scheduler's longest step; None where it does not say."""
+    is_pause_from_before: bool = False
+    """It was before the first binding: all later ones were shorter."""
+
+    @property
+    def pods_per_second(self) -> float:
+        """Pods bound and reported."""
+        return self.reported_per_second
 
     @property
     def fault(self) -> str:
@@ -181,8 +190,10 @@ def run(row: str, contender: str, nodes: int, pods: int) -> Capacity:
                     stub.ask("release")
                 stub.ask("first")
                 before, first = scheduler.usage(), time.monotonic()
+                pause_before = _longest_pause(scheduler)
                 totals = stub.ask("end")
                 after = scheduler.usage()
+                pause = _longest_pause(scheduler)
             except OSError as error:
                 raise ProcessFailure(f"the run did not end: {error}\n{scheduler.process.tail()}") from error
             finally:
@@ -205,7 +216,14 @@ def run(row: str, contender: str, nodes: int, pods: int) -> Capacity:
         peak_rss=after.peak_rss_bytes,
         start_seconds=0.0 if scenario.meanwhile else first - started,
         start_cpu=0.0 if scenario.meanwhile else before.cpu_seconds,
+        longest_pause=pause,
+        is_pause_from_before=pause is not None and pause == pause_before,
     )
+
+
+def _longest_pause(scheduler: Scheduler) -> float | None:
+    """Seconds of its longest step so far; None of a scheduler that does not say."""
+    return longest_step(scheduler.get("/metrics")[1]) if isinstance(scheduler, Tandem) else None
 
 
 def _scheduler(contender: str, kubeconfig: Path, folder: Path) -> Scheduler:
@@ -222,7 +240,7 @@ def _scheduler(contender: str, kubeconfig: Path, folder: Path) -> Scheduler:
 
 COLUMNS = (
     *("row", "contender", "nodes", "pods", "bound/s", "reported/s", "CPU µs/pod", "stub µs/pod", "connections"),
-    *("requests", "RSS MiB", "start s", "start CPU s", "counts"),
+    *("requests", "RSS MiB", "start s", "start CPU s", "longest pause ms", "counts"),
 )
 
 
@@ -241,6 +259,7 @@ def cells(result: Capacity) -> tuple[str, ...]:
         f"{result.peak_rss / 2**20:.0f}",
         f"{result.start_seconds:.1f}",
         f"{result.start_cpu:.1f}",
+        report.pause(result.longest_pause, is_from_before=result.is_pause_from_before),
         f"no: {result.fault}" if result.fault else "yes",
     )
 
@@ -274,7 +293,7 @@ def main() -> int:
     for line in pairs.lines((result.row, result) for result in rounds):
         print(line)
     if options.out:
-        content = {**circumstances(), "results": list(map(asdict, chosen)), "rounds": list(map(asdict, rounds))}
+        content = {**report.circumstances(), "results": list(map(asdict, chosen)), "rounds": list(map(asdict, rounds))}
         options.out.write_text(json.dumps(content, indent=1) + "\n")
     return 0 if all(not result.fault for result in chosen) else 1
 

@@ -1,20 +1,27 @@
-"""CPU a pod of one contender against another's, round by round, with an interval: before and after a change."""
+"""One contender against another, round by round, with an interval: CPU a pod before and after a change, and pods a
+second against what the API server allows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import comb
 from statistics import median
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
+
+NULL: Final = "null"
+"""The contender that shows what the API server allows."""
 
 
 class Round(Protocol):
-    """What a result of either bench has: the contender, and CPU seconds of its scheduler a pod."""
+    """What a result of either bench has: the contender, CPU seconds of its scheduler a pod, and pods a second. The
+    numbers of a run that failed are 0.0."""
 
     @property
     def contender(self) -> str: ...
     @property
     def cpu_per_pod(self) -> float: ...
+    @property
+    def pods_per_second(self) -> float: ...
 
 
 class Ratio(NamedTuple):
@@ -57,14 +64,23 @@ def _dropped(pairs: int) -> int:
 
 
 def lines(rounds: Iterable[tuple[str, Round]], first: str = "tandem") -> Iterator[str]:
-    """A line for each row and contender ``NAME@CHECKOUT`` beside which `first` ran: their CPU a pod, as a ratio.
+    """A line for each row and contender that `first` is compared with: CPU a pod against a ``NAME@CHECKOUT``, pods a
+    second against the null scheduler.
 
-    `rounds` are (row, result) of all rounds in their order; what doesn't count is left out by the caller, in pairs.
+    `rounds` are (row, result) of all rounds in their order. A pair of which one run failed is left out.
     """
-    by_row: dict[str, dict[str, list[float]]] = {}
+    by_row: dict[str, dict[str, list[Round]]] = {}
     for row, result in rounds:
-        by_row.setdefault(row, {}).setdefault(result.contender, []).append(result.cpu_per_pod)
+        by_row.setdefault(row, {}).setdefault(result.contender, []).append(result)
     for row, contenders in by_row.items():
-        for other, values in contenders.items():
-            if "@" in other and first in contenders:
-                yield f"{row}: CPU a pod of {first} against {other}: {ratio(contenders[first], values)}"
+        for other, theirs in contenders.items():
+            pairs = zip(contenders.get(first, ()), theirs, strict=False)
+            found = [(one, two) for one, two in pairs if one.cpu_per_pod and two.cpu_per_pod]
+            if not found:
+                continue
+            if "@" in other:
+                cpu = ratio([one.cpu_per_pod for one, _ in found], [two.cpu_per_pod for _, two in found])
+                yield f"{row}: CPU a pod of {first} against {other}: {cpu}"
+            elif other == NULL:
+                speed = ratio([one.pods_per_second for one, _ in found], [two.pods_per_second for _, two in found])
+                yield f"{row}: pods a second of {first} against {other}: {speed}"

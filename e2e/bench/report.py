@@ -44,7 +44,7 @@ def row(result: Result) -> tuple[str, ...]:
         *("–" if seconds is None else f"{seconds:.1f}" for seconds in (result.start, result.start_cpu)),
         *_times(result),
         *_costs(result),
-        _pause(result),
+        pause(result.longest_pause, is_from_before=result.is_pause_from_before),
         f"{result.peak_rss / 2**20:.0f}",
         str(result.victims),
         "yes" if result.counts else "no: " + "; ".join(result.faults),
@@ -72,11 +72,9 @@ def _costs(result: Result) -> tuple[str, str, str, str]:
     return first, second, third, last
 
 
-def _pause(result: Result) -> str:
-    """The longest step while the clock ran, or that all were shorter than one before."""
-    if result.longest_pause is None:
-        return "–"
-    return f"{'< ' * result.is_pause_from_before}{result.longest_pause * 1e3:.0f}"
+def pause(seconds: float | None, *, is_from_before: bool) -> str:
+    """The longest step while the clock ran in ms, or that all were shorter than one before; "–" where it is unknown."""
+    return "–" if seconds is None else f"{'< ' * is_from_before}{seconds * 1e3:.0f}"
 
 
 def show(results: Sequence[Result]) -> None:
