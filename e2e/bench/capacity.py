@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from e2e import paths
-from e2e.bench import pairs, report
+from e2e.bench import charts, pairs, report
 from e2e.bench.contenders import BY_DEFAULT, Null, of_checkout, unknown
 from e2e.bench.metering import longest_step
 from e2e.bench.scenarios import SCENARIOS, Scenario
@@ -275,27 +275,40 @@ def main() -> int:
     rounds: list[Capacity] = []
     chosen: list[Capacity] = []
     for row in options.row:
-        of_row: dict[str, list[Capacity]] = {contender: [] for contender in options.contenders}
-        nodes = options.nodes or (SCENARIOS[ROWS[row]].nodes if SCENARIOS[ROWS[row]].rate else NODES)
-        pods = options.pods or (SCENARIOS[ROWS[row]].pods if SCENARIOS[ROWS[row]].rate else PODS)
-        # Contenders take turns, so that a machine that grows slower or quicker does so for all of them.
-        for _ in range(options.rounds):
-            for contender in options.contenders:
-                result = run(row, contender, nodes, pods)
-                of_row[contender].append(result)
-                print(" ".join(cells(result)), file=sys.stderr, flush=True)
-        rounds += [result for several in of_row.values() for result in several]
-        chosen += [middle(several) for several in of_row.values()]
+        scenario = SCENARIOS[ROWS[row]]
+        pods = options.pods or (scenario.pods if scenario.rate else PODS)
+        for nodes in options.nodes or [scenario.nodes if scenario.rate else NODES]:
+            made = _rounds(row, nodes, pods, options)
+            rounds += [result for several in made for result in several]
+            chosen += [middle(several) for several in made]
+            # After each, so that a run that is broken off leaves what it has.
+            _write(chosen, rounds, options)
     table = Table(*COLUMNS)
     for result in chosen:
         table.add_row(*cells(result))
     Console(width=None if sys.stdout.isatty() else 160).print(table)
     for line in pairs.lines((result.row, result) for result in rounds):
         print(line)
-    if options.out:
-        content = {**report.circumstances(), "results": list(map(asdict, chosen)), "rounds": list(map(asdict, rounds))}
-        options.out.write_text(json.dumps(content, indent=1) + "\n")
     return 0 if all(not result.fault for result in chosen) else 1
+
+
+def _rounds(row: str, nodes: int, pods: int, options: argparse.Namespace) -> list[list[Capacity]]:
+    """The rounds of each contender. They take turns, so that a machine that grows slower does so for all of them."""
+    made: dict[str, list[Capacity]] = {contender: [] for contender in options.contenders}
+    for _ in range(options.rounds):
+        for contender in options.contenders:
+            result = run(row, contender, nodes, pods)
+            made[contender].append(result)
+            print(" ".join(cells(result)), file=sys.stderr, flush=True)
+    return list(made.values())
+
+
+def _write(chosen: Sequence[Capacity], rounds: Sequence[Capacity], options: argparse.Namespace) -> None:
+    content = {**report.circumstances(), "results": list(map(asdict, chosen)), "rounds": list(map(asdict, rounds))}
+    if options.out:
+        options.out.write_text(json.dumps(content, indent=1) + "\n")
+    if options.charts is not None:
+        charts.write_growth(content, options.charts)
 
 
 def _options() -> argparse.Namespace:
@@ -304,10 +317,15 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--row", nargs="+", default=ROWS_BY_DEFAULT, choices=ROWS)
     parser.add_argument("--contenders", default=",".join(BY_DEFAULT), help="default: %(default)s; or tandem@CHECKOUT")
-    parser.add_argument("--nodes", type=int, help=f"default: {NODES}, for arrival its own")
+    parser.add_argument(
+        "--nodes", type=int, nargs="+", help=f"default: {NODES}, for arrival its own; with several: growth"
+    )
     parser.add_argument("--pods", type=int, help=f"default: {PODS}, for arrival its own")
     parser.add_argument("--rounds", type=int, default=1, help="the one with the median CPU is reported (default: 1)")
     parser.add_argument("--out", type=Path, help="FILE.json: every round")
+    parser.add_argument(
+        "--charts", metavar="FOLDER", type=Path, help="write the growth as an SVG chart into this folder"
+    )
     options = parser.parse_args()
     options.contenders = options.contenders.split(",")
     if strange := unknown(options.contenders, BY_DEFAULT):

@@ -1,14 +1,15 @@
 """The bench's results as SVG charts: ``python -m e2e.bench.charts RESULTS.json FOLDER``, or ``--charts`` of the bench.
 
 Throughput and CPU of all contenders by scenario, the start, and the growth with the number of nodes where a scenario
-was run at several. The files hold no script and name no host, and the same results make the same files.
+was run at several; of the capacity bench's results only that growth. The files hold no script and name no host, and the
+same results make the same files.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,9 +36,8 @@ Value = Callable[[Row], float | None]
 
 def write(document: dict[str, Any], folder: Path) -> list[Path]:
     """Write the charts of the bench's JSON ``document``; those without data are left out. Returns the files."""
-    folder.mkdir(parents=True, exist_ok=True)
     rows = [row for row in document["results"] if row["counts"]]
-    subtitle = f"{document['date']}, {document['machine']['cpus']} CPUs ({document['machine']['cpu']})"
+    subtitle = _subtitle(document)
     largest = _of_most_nodes(rows)
     charts = {
         "throughput": _bars(f"Pods a second ({subtitle})", largest, lambda row: row["pods_per_second"]),
@@ -48,6 +48,23 @@ def write(document: dict[str, Any], folder: Path) -> list[Path]:
         "start": _bars(f"Seconds from the start to the first binding ({subtitle})", largest, lambda row: row["start"]),
         "growth": _growth(f"CPU of the scheduler, µs a pod, by nodes ({subtitle})", rows),
     }
+    return _files(charts, folder)
+
+
+def write_growth(document: dict[str, Any], folder: Path) -> list[Path]:
+    """Write the growth in the capacity bench's JSON ``document``, where rows were run at several sizes. Returns the
+    files."""
+    rows = [row | {"scenario": row["row"]} for row in document["results"] if row["bound"] == row["pods"]]
+    title = f"CPU of the scheduler, µs a pod, by nodes, on a stub API server ({_subtitle(document)})"
+    return _files({"capacity-growth": _growth(title, rows)}, folder)
+
+
+def _subtitle(document: dict[str, Any]) -> str:
+    return f"{document['date']}, {document['machine']['cpus']} CPUs ({document['machine']['cpu']})"
+
+
+def _files(charts: Mapping[str, Any | None], folder: Path) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
     files = []
     for name, chart in charts.items():
         if chart is not None:
@@ -115,7 +132,9 @@ def _options() -> dict[str, Any]:
 def main() -> int:
     if len(sys.argv) != 3:
         sys.exit("usage: python -m e2e.bench.charts RESULTS.json FOLDER")
-    for file in write(msgspec.json.decode(Path(sys.argv[1]).read_bytes()), Path(sys.argv[2])):
+    document = msgspec.json.decode(Path(sys.argv[1]).read_bytes())
+    is_of_capacity = any("row" in result for result in document["results"])
+    for file in (write_growth if is_of_capacity else write)(document, Path(sys.argv[2])):
         print(file)
     return 0
 

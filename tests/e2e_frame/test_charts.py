@@ -53,6 +53,18 @@ def test_growth_is_drawn_of_what_was_run_at_several_sizes(tmp_path: Path) -> Non
     assert "spread" in texts(files["cpu"])
 
 
+def test_growth_of_the_capacity_bench_is_drawn_of_runs_that_bound_every_pod(tmp_path: Path) -> None:
+    rows = [
+        {"row": row, "contender": "tandem", "nodes": nodes, "pods": 9, "bound": bound, "cpu_per_pod": nodes / 1e6}
+        for row, bound in (("plain", 9), ("mixed", 8))
+        for nodes in (1000, 100_000)
+    ]
+    (file,) = charts.write_growth(document(*rows), tmp_path)
+    shown = texts(file)
+    assert any("tandem, plain" in text for text in shown)
+    assert not any("mixed" in text for text in shown)
+
+
 def test_the_same_results_make_the_same_files_without_script_or_host(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         charts.write(document(result("plain", "tandem")), tmp_path / folder)
