@@ -45,4 +45,5 @@ def candidates_wanted(potential: int, percentage: int, absolute: int) -> int:
 
 def walk(rows: npt.NDArray[np.int64], rng: Chance) -> npt.NDArray[np.int64]:
     """The rows in the order in which they are tried: from a random one on, and round to it. ``rows`` is not empty."""
-    return np.roll(rows, -rng.randrange(len(rows)))
+    first = rng.randrange(len(rows))
+    return np.concatenate([rows[first:], rows[:first]])

@@ -133,6 +133,8 @@ class Wave:
             {position: self._beside_counted(states, position) for position, states in self._own_states.items()}
         )
         self._change_beside(-1)
+        if is_refused.all():
+            return is_refused, found
         is_refused_alone, found_alone = self._refusals(self._own_states)
         return is_refused | is_refused_alone, found_alone | found
 
