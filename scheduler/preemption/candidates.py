@@ -18,8 +18,8 @@ def potential_rows(context: PostFilterContext) -> npt.NDArray[np.int64]:
     diagnosis = context.diagnosis
     ordered = context.view.ordered_rows
     helpful = np.zeros(context.view.table.size, np.bool_)
-    rows = diagnosis.rows_refused_as(Code.UNSCHEDULABLE)
-    helpful[rows[rows < len(helpful)]] = True
+    refused = diagnosis.is_refused_as(Code.UNSCHEDULABLE)[: len(helpful)]
+    helpful[: len(refused)] = refused
     return ordered[helpful[ordered]]
 
 
