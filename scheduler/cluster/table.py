@@ -44,7 +44,8 @@ class NodeTable(NodeColumns):
 
     def __init__(self, vocabulary: TableVocabulary | None = None, capacity: int = 16) -> None:
         super().__init__(vocabulary, capacity)
-        self.priorities = PriorityCounts()
+        self.priorities: PriorityCounts | None = PriorityCounts()
+        """Of all pods; None in a table of some rows, where nothing counts them."""
 
     def _begin(self, vocabulary: TableVocabulary, capacity: int) -> None:
         super()._begin(vocabulary, capacity)
@@ -61,8 +62,6 @@ class NodeTable(NodeColumns):
         self.ports: list[dict[HostPort, None] | None] = []
         self.rows_by_port: RowsByKey[PortKey] = RowsByKey()
         """By port, whatever the address, the pods that have it: where ``ports`` is worth a look."""
-        self.priorities: PriorityCounts | None = None
-        """Of all pods; None in a table of some rows, where nothing counts them."""
         self._row_of: ForkableDict[str, int] = ForkableDict()
         self._free: list[int] = []
         self._forks: list[ref[NodeTable]] = []
@@ -212,6 +211,7 @@ class NodeTable(NodeColumns):
         other = NodeTable.__new__(NodeTable)
         other._begin(self.vocabulary, max(len(rows), 1))
         other.size = len(rows)
+        other.priorities = None
         other.order = self.order.taken(rows)
         for place, row in enumerate(rows):
             node = self.nodes[row]

@@ -200,7 +200,7 @@ class RowAnswers:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many different refusals are cached that it must be emptied."""
+        """Whether it has more different refusals than are cached, so that it is to be made again."""
         return len(self._refusals) > _MAX_REFUSALS
 
     def answer(self, row: int, code: int) -> Answer | None:

@@ -67,7 +67,8 @@ class RowRefusals(Struct, frozen=True):
         is_error = [False, *(refusal.code is Code.ERROR for refusal in self.refusals)]
         if not any(is_error):
             return None
-        return self.refusals[self.codes[np.flatnonzero(np.array(is_error)[self.codes])[0]] - 1]
+        first = int(np.flatnonzero(np.array(is_error)[self.codes])[0])
+        return self.refusals[self.codes.item(first) - 1]
 
     def by_row(self) -> dict[int, Refusal]:
         rows = np.flatnonzero(self.codes).tolist()
