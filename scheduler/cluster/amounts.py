@@ -30,7 +30,7 @@ class Amounts:
         self._asked: dict[str, int] = {}
         """Names whose sparse amounts have a column because they were asked for → its bytes; first asked first."""
         self._asked_bytes = 0
-        self._zeros = _zeros(0)
+        self._zeros = _NO_ZEROS
 
     @property
     def names(self) -> list[str]:
@@ -133,3 +133,6 @@ def _zeros(size: int) -> Column:
     zeros = np.zeros(size, np.int64)
     zeros.flags.writeable = False
     return zeros
+
+
+_NO_ZEROS = _zeros(0)

@@ -96,6 +96,9 @@ class LabelColumn:
         self.was_asked = True
 
 
+_NO_ROWS = LabelColumn(np.zeros(0, np.int32), [None])
+
+
 class LabelColumns:
     """The labels of the rows of a table."""
 
@@ -107,7 +110,7 @@ class LabelColumns:
         self._columns: dict[str, LabelColumn] = {}
         """In the order in which they are looked at when room is needed."""
         self._bytes = 0
-        self._absent = LabelColumn(np.zeros(0, np.int32), [None])
+        self._absent = _NO_ROWS
 
     def put(self, row: int, labels: Labels) -> None:
         """The node of a row has these labels now."""
@@ -254,8 +257,7 @@ class _Taken(LabelColumns):
     def __init__(self, source: LabelColumns, rows: Sequence[int]) -> None:
         super().__init__()
         self._source = source
-        self._rows = np.array(rows, np.int64)
-        self._capacity = int(self._rows.max(initial=-1)) + 1
+        self._listed = rows
 
     def narrow_rows(self, key: str) -> tuple[int, ...] | None:
         """No rows where no node has the key; else they are looked at one and all."""
@@ -264,5 +266,7 @@ class _Taken(LabelColumns):
     def column(self, key: str, capacity: int) -> LabelColumn:
         column = self._columns.get(key)
         if column is None:
-            column = self._columns[key] = self._source.column(key, self._capacity).of_rows(self._rows)
+            rows = np.array(self._listed, np.int64)
+            column = self._source.column(key, int(rows.max(initial=-1)) + 1).of_rows(rows)
+            self._columns[key] = column
         return column if len(column.ids) >= capacity else column.grown(capacity)

@@ -49,12 +49,7 @@ class NodeColumns:
     pod_count: Int64Column
 
     def __init__(self, vocabulary: TableVocabulary | None, capacity: int) -> None:
-        self.vocabulary = vocabulary or TableVocabulary()
-        self.size = 0
-        """Rows in use, those without a node included: columns are cut to this length."""
-        self.node_version = 0
-        """Grows when a node comes, goes, or changes in what a decision reads of it; heartbeats do not count."""
-        self._capacity = capacity
+        self._begin(vocabulary or TableVocabulary(), capacity)
         self._arrays: dict[str, Int64Column] = {name: np.zeros(capacity, np.int64) for name in _INT64_COLUMNS}
         self._exists: npt.NDArray[np.bool_] = np.zeros(capacity, np.bool_)
         self._unschedulable: npt.NDArray[np.bool_] = np.zeros(capacity, np.bool_)
@@ -65,8 +60,17 @@ class NodeColumns:
         self._selected = SelectedRows()
         self._allocatable = Amounts()
         self._requested = Amounts()
-        self._offers: dict[str, Offer] = {}
         self._cut()
+
+    def _begin(self, vocabulary: TableVocabulary, capacity: int) -> None:
+        """Set all but the columns, which a table of some rows of another takes from there."""
+        self.vocabulary = vocabulary
+        self.size = 0
+        """Rows in use, those without a node included: columns are cut to this length."""
+        self.node_version = 0
+        """Grows when a node comes, goes, or changes in what a decision reads of it; heartbeats do not count."""
+        self._capacity = capacity
+        self._offers: dict[str, Offer] = {}
 
     def allocatable(self, resource: str) -> Int64Column:
         """What the nodes offer of a resource, by its name: milli-CPU, bytes, pods, or units of any other; 0 where a
@@ -202,13 +206,22 @@ class NodeColumns:
             for name, amount in vector.scalars.items():
                 self._requested.add(name, row, amount)
 
-    def _take_columns(self, source: NodeColumns, piece: slice | Int64Column) -> None:
-        self._arrays = {name: array[piece].copy() for name, array in source._arrays.items()}
-        self._exists = source._exists[piece].copy()
-        self._unschedulable = source._unschedulable[piece].copy()
-        self._taint_set = source._taint_set[piece].copy()
-        self._feature_set = source._feature_set[piece].copy()
-        self._row_version = source._row_version[piece].copy()
+    def _take_columns(self, source: NodeColumns, rows: Int64Column) -> None:
+        """Those of some rows: an index array copies."""
+        self._arrays = {name: array[rows] for name, array in source._arrays.items()}
+        self._exists = source._exists[rows]
+        self._unschedulable = source._unschedulable[rows]
+        self._taint_set = source._taint_set[rows]
+        self._feature_set = source._feature_set[rows]
+        self._row_version = source._row_version[rows]
+
+    def _copy_columns(self, source: NodeColumns) -> None:
+        self._arrays = {name: array.copy() for name, array in source._arrays.items()}
+        self._exists = source._exists.copy()
+        self._unschedulable = source._unschedulable.copy()
+        self._taint_set = source._taint_set.copy()
+        self._feature_set = source._feature_set.copy()
+        self._row_version = source._row_version.copy()
 
     def _grow(self) -> None:
         self._capacity *= 2

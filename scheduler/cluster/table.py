@@ -44,6 +44,11 @@ class NodeTable(NodeColumns):
 
     def __init__(self, vocabulary: TableVocabulary | None = None, capacity: int = 16) -> None:
         super().__init__(vocabulary, capacity)
+        self.priorities: PriorityCounts | None = PriorityCounts()
+        """Of all pods; None in a table of some rows, where nothing counts them."""
+
+    def _begin(self, vocabulary: TableVocabulary, capacity: int) -> None:
+        super()._begin(vocabulary, capacity)
         self.node_count = 0
         self.versions = Versions()
         """Where the numbers of ``row_version`` come from: another one whenever the row's Node object, or one of its
@@ -57,8 +62,6 @@ class NodeTable(NodeColumns):
         self.ports: list[dict[HostPort, None] | None] = []
         self.rows_by_port: RowsByKey[PortKey] = RowsByKey()
         """By port, whatever the address, the pods that have it: where ``ports`` is worth a look."""
-        self.priorities: PriorityCounts | None = PriorityCounts()
-        """Of all pods; None in a table of some rows, where nothing counts them."""
         self._row_of: ForkableDict[str, int] = ForkableDict()
         self._free: list[int] = []
         self._forks: list[ref[NodeTable]] = []
@@ -204,7 +207,9 @@ class NodeTable(NodeColumns):
 
     def take(self, rows: Sequence[int]) -> NodeTable:
         """A table of these rows (then rows 0, 1, ...) that may be changed without touching this one."""
-        other = NodeTable(self.vocabulary, capacity=max(len(rows), 1))
+        # Made without columns of its own: a dry run takes a row several times.
+        other = NodeTable.__new__(NodeTable)
+        other._begin(self.vocabulary, max(len(rows), 1))
         other.size = len(rows)
         other.priorities = None
         other.order = self.order.taken(rows)
@@ -222,9 +227,10 @@ class NodeTable(NodeColumns):
                 for port in [port for info in self.pods[row].values() for port in info.ports]:
                     other.rows_by_port.add(key_of(port), place)
             other._row_of[name] = place
-        other._take_columns(self, np.array(rows, dtype=np.int64))
+        taken = np.array(rows, np.int64)
+        other._take_columns(self, taken)
         other._labels = self._labels.taken(rows)
-        other._selected = self._selected.taken(np.array(rows, dtype=np.int64))
+        other._selected = self._selected.taken(taken)
         other._allocatable = self._allocatable.taken(rows)
         other._requested = self._requested.taken(rows)
         other._cut()
@@ -250,7 +256,7 @@ class NodeTable(NodeColumns):
         other._row_of = self._row_of.fork()
         other._free = self._free[:]
         other._offers = dict(self._offers)
-        other._take_columns(self, slice(None))
+        other._copy_columns(self)
         other._labels = self._labels.fork()
         other._selected = self._selected.fork()
         other._allocatable = self._allocatable.fork()

@@ -18,7 +18,8 @@ def diagnose(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | No
     Pods of a class that fail alike share one diagnosis; others know it by its ``codes``.
     """
     filters, version = run.filters, run.filters.first.version
-    is_of_class = not (feasible.refusals or feasible.rejectors or tried_first) and run.context.placement is None
+    is_of_pod = feasible.beside_nominated or feasible.refusals or feasible.rejectors or tried_first
+    is_of_class = not is_of_pod and run.context.placement is None
     if is_of_class and filters.diagnosed is not None and filters.diagnosed[0] == version:
         return filters.diagnosed[1]
     diagnosis = _diagnosed(run, feasible, tried_first)
@@ -48,10 +49,14 @@ def _diagnosed(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | 
     codes = np.maximum(filters.codes, FITS).astype(np.int32)
     refusals = list(filters.refusals[1:])
     own = feasible.refusals if tried_first is None else dict([tried_first]) | feasible.refusals
+    beside = feasible.beside_nominated
     if own:
         numbers = {refusal: n for n, refusal in enumerate(dict.fromkeys(own.values()), len(refusals) + 1)}
         refusals += numbers
         codes[np.fromiter(own, np.int64, len(own))] = [numbers[refusal] for refusal in own.values()]
+    if beside:
+        codes = np.where(beside.codes != 0, beside.codes + np.int32(len(refusals)), codes)
+        refusals += beside.refusals
     if run.context.placement is not None:
         outside = np.ones(len(codes), np.bool_)
         outside[run.context.placement] = False

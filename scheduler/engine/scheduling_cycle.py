@@ -42,8 +42,8 @@ from scheduler.engine.sampling import nodes_to_find, take_sample
 from scheduler.engine.searching import answers_in_steps, before_reserve, looked, parsed, searching_plugins
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import PRE_FILTER, PRE_SCORE, ClassRun
-from scheduler.framework.classes.first_refusals import FITS, OUTSIDE
-from scheduler.framework.classes.nominated_overlay import NominatedOverlay
+from scheduler.framework.classes.first_refusals import OUTSIDE
+from scheduler.framework.classes.nominated_overlay import NominatedOverlay, RowRefusals
 from scheduler.framework.diagnosis import Diagnosis, FitTexts
 from scheduler.framework.node_filter import filter_with_nominated, rivals
 from scheduler.framework.post_filter import PostFilterContext
@@ -120,7 +120,7 @@ def _cycle(run: Run) -> Cycle:
     if feasible is None:
         feasible = yield from _fitting(run)  # 4
         _sample(run, feasible)  # 5
-        error = filters.error() or next((one for one in feasible.refusals.values() if one.code is Code.ERROR), None)
+        error = filters.error() or feasible.beside_nominated.error
         if error is not None:
             return NotPlaced(failed_at("Filter", error.plugin, error.message), is_error=True)
         run.clock.lap("Filter")
@@ -264,11 +264,10 @@ def _fitting(run: Run) -> Generator[Calls, Answers, Feasible]:
     filters.refresh_rows(run.of_class)
     feasible = Feasible(filters.feasible_rows, is_whole_class=True)
     if len(run.context.nominator.nodes):
-        feasible.refusals = _refused_beside_nominated(run)
-        refused = np.fromiter(feasible.refusals, np.int64, len(feasible.refusals))
-        lost = refused[filters.codes[refused] == FITS]
-        if len(lost):
-            feasible.rows = np.setdiff1d(feasible.rows, lost, assume_unique=True)
+        feasible.beside_nominated = _refused_beside_nominated(run)
+        is_lost = feasible.beside_nominated.codes[feasible.rows] != 0
+        if is_lost.any():
+            feasible.rows = feasible.rows[~is_lost]
             feasible.is_whole_class = False
     if run.context.placement is not None:
         feasible.rows = np.intersect1d(feasible.rows, run.context.placement, assume_unique=True)
@@ -276,7 +275,7 @@ def _fitting(run: Run) -> Generator[Calls, Answers, Feasible]:
     return feasible
 
 
-def _refused_beside_nominated(run: Run) -> dict[int, Refusal]:
+def _refused_beside_nominated(run: Run) -> RowRefusals:
     overlays = run.pod_class.overlays
     overlay = overlays.get(run.pod.priority)
     if overlay is None:

@@ -48,11 +48,16 @@ class Diagnosis(Struct, frozen=True):
     def rows_refused_as(self, code: Code) -> npt.NDArray[np.int64]:
         """Rows whose status has this code, int64, ascending; if ``absent`` has that code, also all rows without a
         status of their own, rows without a node included."""
+        return np.flatnonzero(self.is_refused_as(code))
+
+    def is_refused_as(self, code: Code) -> npt.NDArray[np.bool_]:
+        """``rows_refused_as`` as a mask by row."""
         wanted = np.zeros(len(self.refusals) + 1, np.bool_)
         wanted[0] = self.absent.code is code
         for number, refusal in enumerate(self.refusals, start=1):
             wanted[number] = refusal.code is code
-        return np.flatnonzero(wanted[self.codes])
+        mask: npt.NDArray[np.bool_] = wanted[self.codes]
+        return mask
 
     def with_post_filter(self, message: str) -> Diagnosis:
         return replace(self, post_filter_message=message)
@@ -93,7 +98,7 @@ class DiagnosisBuilder:
 
     def build(self, absent: Refusal = NOT_LOOKED_AT, narrowed_by: frozenset[str] = frozenset()) -> Diagnosis:
         """Returns the diagnosis. ``narrowed_by``: plugins that restricted the set of nodes; they count as rejectors."""
-        used = set(np.unique(self.codes).tolist())
+        used = set(np.flatnonzero(np.bincount(self.codes)).tolist())
         plugins = {True: set[str](), False: set[str]()}
         for refusal, number in self._numbers.items():
             if number in used:

@@ -82,7 +82,8 @@ def refusals_with_nominated(
     """The first pass for many rows: row → refusal with that row's nominated pods added.
 
     Each plugin is asked about all rows at once, and by itself about those whose nominated pods it counts. Rows are
-    tried one by one where a plugin's state may count any pod, or counts pods of a plugin that looks at usage, too.
+    tried one by one where a plugin's state may count any pod, or counts pods of a plugin that looks at usage, too. So
+    is a single row where no plugin counts pods, which takes about half the time that a table of one row does.
     """
     asked = [
         AskedFilter.of(plugin, state)
@@ -90,7 +91,7 @@ def refusals_with_nominated(
         if not isinstance(state := states.get(plugin.name, EMPTY_STATE), Skip)
     ]
     counting = [one for one in asked if one.counts_pods]
-    if any(one.ignores is None or one.reads_usage for one in counting):
+    if any(one.ignores is None or one.reads_usage for one in counting) or (len(nominated) == 1 and not counting):
         return {row: _refusal_beside(filters, states, pod, view, row, pods) for row, pods in nominated.items()}
     rows = list(nominated)
     private = view.take(rows)

@@ -206,7 +206,7 @@ def shares_on(
     kinds, examples = pods.kinds(facet)
     there = kinds[positions]
     answers = np.zeros(len(examples), np.int64)
-    for kind in np.unique(there).tolist():
+    for kind in np.flatnonzero(np.bincount(there.ravel())).tolist():
         example = examples[kind]
         answers[kind] = 0 if example is None else share_of(example)
     shares = np.zeros((len(pods.rows), kinds.shape[1]), np.int64)

@@ -18,8 +18,8 @@ def potential_rows(context: PostFilterContext) -> npt.NDArray[np.int64]:
     diagnosis = context.diagnosis
     ordered = context.view.ordered_rows
     helpful = np.zeros(context.view.table.size, np.bool_)
-    rows = diagnosis.rows_refused_as(Code.UNSCHEDULABLE)
-    helpful[rows[rows < len(helpful)]] = True
+    refused = diagnosis.is_refused_as(Code.UNSCHEDULABLE)[: len(helpful)]
+    helpful[: len(refused)] = refused
     return ordered[helpful[ordered]]
 
 
@@ -45,4 +45,5 @@ def candidates_wanted(potential: int, percentage: int, absolute: int) -> int:
 
 def walk(rows: npt.NDArray[np.int64], rng: Chance) -> npt.NDArray[np.int64]:
     """The rows in the order in which they are tried: from a random one on, and round to it. ``rows`` is not empty."""
-    return np.roll(rows, -rng.randrange(len(rows)))
+    first = rng.randrange(len(rows))
+    return np.concatenate([rows[first:], rows[:first]])

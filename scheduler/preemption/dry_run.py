@@ -31,7 +31,7 @@ NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 VIOLATES_BUDGET = unschedulable("Preemption would violate a PodDisruptionBudget")
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A node that would do once ``victims`` (most important first) are gone, with what a choice asks of them; made by
     ``candidate_of``, or for many rows at once from columns.
 

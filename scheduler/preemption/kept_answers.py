@@ -58,6 +58,7 @@ class RowAnswers:
         "_numbers",
         "_own_rows",
         "_parts",
+        "_refusals",
         "_said",
         "_saying",
         "_shared",
@@ -91,6 +92,8 @@ class RowAnswers:
         as what is kept is; it is not held here, since a fork's would then live on with it."""
         self._candidates: dict[int, Candidate] = {}
         self._numbers: dict[Refusal, int] = {}
+        self._refusals: list[Refusal] = []
+        """By number, from ``CANDIDATE + 1`` on."""
 
     def hold(self, shared: tuple[object, ...], now: int) -> bool:
         """Whether the results are still valid; if a clock went back, pods without a start may be in another order."""
@@ -142,7 +145,11 @@ class RowAnswers:
         return numbers
 
     def _number_of(self, refusal: Refusal) -> int:
-        return self._numbers.setdefault(refusal, len(self._numbers) + CANDIDATE + 1)
+        number = self._numbers.get(refusal)
+        if number is None:
+            self._refusals.append(refusal)
+            number = self._numbers[refusal] = len(self._refusals) + CANDIDATE
+        return number
 
     def known(self, rows: Rows, versions: Rows, counted: Mask | None) -> Codes:
         """The cached result of each of these rows, as a code. ``versions``: of each row of the columns, up to date.
@@ -188,14 +195,18 @@ class RowAnswers:
         """The candidates of rows that are known to have one."""
         return [self._candidates[row] for row in rows.tolist()]
 
-    def refusals(self) -> list[Refusal]:
-        """By number, from ``CANDIDATE + 1`` on."""
-        return list(self._numbers)
+    def refusal(self, code: int) -> Refusal:
+        return self._refusals[code - CANDIDATE - 1]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it has more different refusals than are cached, so that it is to be made again."""
+        return len(self._refusals) > _MAX_REFUSALS
 
     def answer(self, row: int, code: int) -> Answer | None:
         if code == UNKNOWN:
             return None
-        return self._candidates[row] if code == CANDIDATE else self.refusals()[code - CANDIDATE - 1]
+        return self._candidates[row] if code == CANDIDATE else self.refusal(code)
 
 
 class KeptAnswers:
@@ -227,7 +238,7 @@ class KeptAnswers:
         )
         key = key, trial.pod.priority, likeness.key
         answers = self._classes.get(key)
-        if answers is None or not answers.hold(shared, trial.now) or len(answers.refusals()) > _MAX_REFUSALS:
+        if answers is None or not answers.hold(shared, trial.now) or answers.is_full:
             answers = self._classes[key] = RowAnswers(shared, trial.now)
         self._classes.move_to_end(key)
         if len(self._classes) > _MAX_CLASSES:

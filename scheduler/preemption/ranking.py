@@ -46,6 +46,8 @@ def choose(candidates: Sequence[Candidate], now: int, prefer_other_than_daemon_s
     for criterion, cost in _costs(now, prefer_other_than_daemon_sets):
         costs = list(map(cost, left))
         least = min(costs)
+        if costs.count(least) == len(costs):
+            continue
         left = [candidate for candidate, value in zip(left, costs, strict=True) if value == least]
         if len(left) == 1:
             return Choice(left[0], criterion, tuple(left))
@@ -72,7 +74,3 @@ def _costs(now: int, prefer_other_than_daemon_sets: bool) -> list[tuple[Criterio
 def _daemon_set_pods(candidate: Candidate) -> int:
     owners = (controller_of(info.pod.metadata) for info in candidate.victims)
     return sum(owner is not None and owner.kind == "DaemonSet" for owner in owners)
-
-
-def _known(start: int, now: int) -> int:
-    return now if start == LATER_THAN_ANY else start

@@ -15,7 +15,7 @@ from scheduler.messages.status import Refusal
 from scheduler.preemption.evaluation import PreemptionEvidence
 
 
-class RefusedNodes(Struct, frozen=True):
+class RefusedNodes(Struct, frozen=True, gc=False):
     """Nodes with one and the same refusal: how many, and the names of the first of them."""
 
     refusal: Refusal
@@ -23,20 +23,20 @@ class RefusedNodes(Struct, frozen=True):
     names: tuple[str, ...] = ()
 
 
-class VictimSummary(Struct, frozen=True):
+class VictimSummary(Struct, frozen=True, gc=False):
     key: str
     """namespace/name"""
     priority: int
 
 
-class CandidateSummary(Struct, frozen=True):
+class CandidateSummary(Struct, frozen=True, gc=False):
     node_name: str
     victims: tuple[VictimSummary, ...]
     """Most important first."""
     pdb_violations: int
 
 
-class PreemptionSummary(Struct, frozen=True):
+class PreemptionSummary(Struct, frozen=True, gc=False):
     """``PreemptionEvidence`` without its objects; ``candidates`` are the first of ``candidate_count``, and the node
     that was chosen is always among them."""
 

