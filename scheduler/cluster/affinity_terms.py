@@ -13,6 +13,7 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.change_log import ChangeLog
 from scheduler.cluster.domains import count_domains
 from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.pod_info import NOT_WORKED_OUT, PodInfo
@@ -120,7 +121,7 @@ def _term(written: PodAffinityTerm, namespace: str) -> AffinityTerm:
 class PlacedTerm:
     """A term that placed or nominated pods have. Read it; only AffinityTerms changes it."""
 
-    __slots__ = ("holders", "id", "kind", "occurrences", "term", "total", "version", "weights")
+    __slots__ = ("holders", "id", "kind", "log", "occurrences", "term", "total", "version", "weights")
 
     def __init__(self, term_id: int, kind: TermKind, term: AffinityTerm, version: int) -> None:
         self.id = term_id
@@ -128,6 +129,7 @@ class PlacedTerm:
         self.term = term
         self.version = version
         """Equal versions of one term promise equal numbers."""
+        self.log = ChangeLog(version)
         self.total = 0
         """How many placed pods have the term."""
         self.holders = 0
@@ -147,6 +149,7 @@ class PlacedTerm:
 
     def change(self, row: int, sign: int, weight: int, version: int) -> None:
         self.version = version
+        self.log.append(version, row, sign, sign * weight)
         self.total += sign
         self.occurrences.add(row, sign)
         if self.weights is not None:
@@ -154,6 +157,7 @@ class PlacedTerm:
 
     def copied(self) -> PlacedTerm:
         other = PlacedTerm(self.id, self.kind, self.term, self.version)
+        other.log = self.log.copy()
         other.total = self.total
         other.holders = self.holders
         other.occurrences = self.occurrences.copy()
@@ -203,6 +207,10 @@ class AffinityTerms:
         """The term's version; 0 once no placed pod has it."""
         term = self._terms.get(term_id)
         return 0 if term is None else term.version
+
+    def placed(self, term_id: int) -> PlacedTerm | None:
+        """The term with this id; None once no pod has it."""
+        return self._terms.get(term_id)
 
     def __len__(self) -> int:
         return len(self._terms)

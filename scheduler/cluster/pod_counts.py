@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.change_log import ChangeLog, RowChange
 from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.label_groups import ANY_LABEL, MANY_LABELS, GroupKey, LabelGroup, Labels, filed_under
 from scheduler.cluster.pod_info import PodInfo
@@ -40,11 +41,12 @@ __all__ = ["ALL_NAMESPACES", "Counts", "Namespaces", "PodCounts"]
 class _Counter:
     """The answers for one query. Each is made when it is first asked for: most queries need only one of them."""
 
-    __slots__ = ("all", "live", "query", "version")
+    __slots__ = ("all", "live", "log", "query", "version")
 
     def __init__(self, query: Query, version: int) -> None:
         self.query = query
         self.version = version
+        self.log = ChangeLog(version)
         self.all: RowCounts | None = None
         self.live: RowCounts | None = None
 
@@ -54,6 +56,7 @@ class _Counter:
 
     def copied(self) -> _Counter:
         other = _Counter(self.query, self.version)
+        other.log = self.log.copy()
         other.all = None if self.all is None else self.all.copy()
         other.live = None if self.live is None else self.live.copy()
         return other
@@ -154,6 +157,15 @@ class PodCounts:
         counter = self._counters.get(query_id)
         return next(self._clock) if counter is None else counter.version
 
+    def changes_since(self, query_id: int, version: int) -> list[RowChange] | None:
+        """The pods that came and went since the query had this version, in order, with a weight of 0 for those that
+        are being deleted; None where that is not known any more. Asking keeps the query from being evicted."""
+        counter = self._counters.get(query_id)
+        if counter is None:
+            return None
+        self._ids[counter.query] = self._ids.pop(counter.query)
+        return counter.log.since(version)
+
     def __len__(self) -> int:
         """How many queries are kept."""
         return len(self._counters)
@@ -240,6 +252,7 @@ class PodCounts:
         for query_id in group.counters:
             counter = self._counters.writable(query_id, _Counter.copied)
             counter.version = next(self._clock)
+            counter.log.append(counter.version, row, sign, 0 if terminating else sign)
             if counter.all is not None:
                 counter.all.add(row, sign)
             if counter.live is not None and not terminating:

@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.framework.classes.first_refusals import FirstRefusals
 from scheduler.framework.classes.nominated_overlay import NO_REFUSALS, RowRefusals
 from scheduler.messages.status import Refusal
 
 
-class Feasible(msgspec.Struct, eq=False):
+class Feasible:
     """The rows that are still feasible, and the refusals of the others."""
 
-    rows: npt.NDArray[np.int64]
-    is_whole_class: bool
-    """Whether these are exactly the rows on which the class fits: then its cached totals are valid."""
-    beside_nominated: RowRefusals = NO_REFUSALS
-    """Refusals of the rows that refuse the pod beside those nominated there. They precede the class's, ..."""
-    refusals: dict[int, Refusal] = msgspec.field(default_factory=dict)
-    """... and so do these, of extenders: signed, by row."""
-    rejectors: frozenset[str] = frozenset()
+    __slots__ = ("_of_class", "_rows", "beside_nominated", "is_whole_class", "refusals", "rejectors")
+
+    def __init__(self, rows: npt.NDArray[np.int64] | FirstRefusals, is_whole_class: bool) -> None:
+        """``rows``: the rows, or those of a class, which are listed when they are asked for."""
+        self._of_class = rows if isinstance(rows, FirstRefusals) else None
+        self._rows = rows if isinstance(rows, np.ndarray) else None
+        self.is_whole_class = is_whole_class
+        """Whether these are exactly the rows on which the class fits: then its cached totals are valid."""
+        self.beside_nominated: RowRefusals = NO_REFUSALS
+        """Refusals of the rows that refuse the pod beside those nominated there. They precede the class's, ..."""
+        self.refusals: dict[int, Refusal] = {}
+        """... and so do these, of extenders: signed, by row."""
+        self.rejectors: frozenset[str] = frozenset()
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """int64, ascending."""
+        if self._rows is None:
+            assert self._of_class is not None
+            self._rows = self._of_class.feasible_rows
+        return self._rows
+
+    @rows.setter
+    def rows(self, rows: npt.NDArray[np.int64]) -> None:
+        self._rows = rows
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        if self._rows is None:
+            assert self._of_class is not None
+            return self._of_class.feasible_count
+        return len(self._rows)

@@ -124,20 +124,20 @@ def _cycle(run: Run) -> Cycle:
         if error is not None:
             return NotPlaced(failed_at("Filter", error.plugin, error.message), is_error=True)
         run.clock.lap("Filter")
-        if run.extenders.filters and len(feasible.rows):
+        if run.extenders.filters and feasible.count:
             problem = yield from run.extenders.filter(run.view, feasible)  # 6
             if problem is not None:
                 return NotPlaced(problem, is_error=True)
-    attempt.feasible_nodes = len(feasible.rows)
+    attempt.feasible_nodes = feasible.count
 
-    if not len(feasible.rows):
+    if not feasible.count:
         if run.is_large:
             yield PAUSE
         diagnosis = diagnose(run, feasible, _refused_where_nominated(run))
         return (yield from _no_fit(run, diagnosis))  # 7
     if run.depth in (Depth.EXPLAIN, Depth.SCORE_ALL):
         attempt.diagnosis = explained(run, feasible)
-    if len(feasible.rows) == 1 and run.depth is not Depth.SCORE_ALL:  # 8
+    if feasible.count == 1 and run.depth is not Depth.SCORE_ALL:  # 8
         row = int(feasible.rows[0])
     else:
         row = yield from _best(run, feasible)
@@ -220,7 +220,7 @@ def _nominated_node(run: Run) -> Generator[Calls, Answers, Feasible | None]:
     feasible = Feasible(np.array([row], dtype=np.int64), is_whole_class=False)
     if run.extenders.filters:
         problem = yield from run.extenders.filter(run.view, feasible)
-        if problem is not None or not len(feasible.rows):
+        if problem is not None or not feasible.count:
             return None
     run.attempt.evaluated_nodes = 1
     return feasible
@@ -262,7 +262,7 @@ def _fitting(run: Run) -> Generator[Calls, Answers, Feasible]:
     if plugins := searching_plugins(run):
         run.of_class.answers = yield from answers_in_steps(run, plugins, run.view.rows)
     filters.refresh_rows(run.of_class)
-    feasible = Feasible(filters.feasible_rows, is_whole_class=True)
+    feasible = Feasible(filters.first, is_whole_class=True)
     if len(run.context.nominator.nodes):
         feasible.beside_nominated = _refused_beside_nominated(run)
         is_lost = feasible.beside_nominated.codes[feasible.rows] != 0
@@ -308,7 +308,7 @@ def _sample(run: Run, feasible: Feasible) -> None:
     sample, seen = take_sample(candidates, feasible.rows, context.next_start, wanted)
     context.next_start = (context.next_start + seen) % context.total_nodes
     attempt.evaluated_nodes = seen
-    if len(sample) < len(feasible.rows):
+    if len(sample) < feasible.count:
         feasible.rows = sample
         feasible.is_whole_class = False
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
-import numpy as np
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -17,10 +16,7 @@ from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import build_profiles
 from scheduler.config.loading import load
-from scheduler.errors import PluginError
-from scheduler.framework.class_run import ClassRun
-from scheduler.framework.classes.cache import ClassCache, PodClass
-from scheduler.framework.classes.nominated_overlay import NominatedOverlay
+from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.per_node import PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import Plugin, Reads
 from scheduler.framework.profile import Profile
@@ -30,6 +26,7 @@ from scheduler.objects.storage import PersistentVolume
 from scheduler.plugins.registry import registry
 from scheduler.testing.fragments import affinity_json, node_term, pod_term, spread_json
 from tests import builders
+from tests.properties.class_answers import answers_of
 
 ZONES = ("east", "west")
 APPS = ("web", "db")
@@ -149,7 +146,6 @@ def volume(number: int, handle: int, is_zonal: bool) -> PersistentVolume:
 CLAIMS = 5
 KINDS = st.integers(0, 8)
 NODES = st.integers(0, 5)
-Answers = dict[str, Any]
 
 
 class Comparison(RuleBasedStateMachine):
@@ -267,10 +263,10 @@ class Comparison(RuleBasedStateMachine):
     def compare(self, profile: Profile, kind: int, name: str, priority: int) -> None:
         pod = self.waiting.get(f"default/{name}") or pending(kind, name, priority)
         pod_class, fragments = self.classes.find(profile, pod, self.cache.view)
-        kept = self._answers(pod_class, fragments, pod)
+        kept = answers_of(self.cache, self.nominator, pod_class, fragments, pod)
         fresh_pod = PodInfo(pod.pod)
         fresh_class, fresh_fragments = ClassCache().find(profile, fresh_pod, self.cache.view)
-        fresh = self._answers(fresh_class, fresh_fragments, fresh_pod)
+        fresh = answers_of(self.cache, self.nominator, fresh_class, fresh_fragments, fresh_pod)
         assert kept == fresh
 
     @rule(kind=KINDS, number=NODES)
@@ -318,44 +314,6 @@ class Comparison(RuleBasedStateMachine):
     @invariant()
     def the_cache_is_consistent(self) -> None:
         self.cache.check()
-
-    def _answers(self, pod_class: PodClass, fragments: Any, pod: PodInfo) -> Answers:
-        view, journal = self.cache.view, self.cache.journal
-        table = view.table
-        names = table.names
-        filters = pod_class.filters
-        run = ClassRun(pod, fragments, view, journal)
-        filters.refresh_pre_filters(run)
-        if filters.pre_refusal is not None:
-            return {"refused": (filters.pre_refusal, filters.pre_rejectors)}
-        filters.refresh_rows(run)
-        rows = range(table.size)
-        answers: Answers = {
-            "refusals": {names[row]: filters.refusals[filters.codes[row]] for row in rows if filters.codes[row] > 0},
-            "fits": {names[row] for row in filters.feasible_rows.tolist()},
-            "count": filters.first.feasible_count,
-            "only": filters.only,
-        }
-        overlay = pod_class.overlays.setdefault(
-            pod.priority, NominatedOverlay(tuple(slot.plugin for slot in pod_class.filters._slots))
-        )
-        beside = overlay.refusals(run, filters, self.nominator)
-        assert len(set(beside.refusals)) == len(beside.refusals), "equal refusals have one number"
-        assert set(beside.codes.tolist()) - {0} == set(range(1, len(beside.refusals) + 1)), "each is of some row"
-        answers["beside"] = {names[row]: refusal for row, refusal in beside.by_row().items()}
-        if filters.first.feasible_count:
-            try:
-                pod_class.scores.refresh(run, filters.first)
-            except PluginError as error:
-                return {**answers, "error": str(error)}
-            ranks = pod_class.scores.totals
-            answers["ranks"] = {names[row]: int(ranks[row]) for row in filters.feasible_rows.tolist()}
-            assert set(np.flatnonzero(ranks >= 0).tolist()) == set(filters.feasible_rows.tolist())
-            some = filters.feasible_rows[::2].copy()
-            totals, shares = pod_class.scores.rank(run, some)
-            answers["some"] = dict(zip([names[row] for row in some.tolist()], totals.tolist(), strict=True))
-            answers["shares"] = {plugin: share.tolist() for plugin, share in shares.items()} if len(some) else {}
-        return answers
 
     @staticmethod
     def _labelled(info: PodInfo, labels: dict[str, str], deleted: str | None = None) -> PodInfo:

@@ -6,7 +6,8 @@
     with each plugin's part.
 3.  For the next pod of the class only what changed is evaluated again: the rows in the cache's journal, by each plugin
     that declared that it reads what changed there; and a plugin whose *stamp* (the versions of the counters and kinds
-    it reads) has changed, for all rows.
+    it reads) has changed, for all rows. Where only pods came and went, a plugin may say what it counts without counting
+    again, and answer by domain: then rows are looked at only if a domain's answer has changed (``shortcuts.py``).
 4.  A plugin that declares nothing is called each time, unless it says that such pods do not concern it; the others'
     answers are still shared.
 

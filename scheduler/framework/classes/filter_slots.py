@@ -6,12 +6,34 @@ from collections.abc import Hashable
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import PRE_FILTER, ClassRun
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, State
+from scheduler.framework.shortcuts import ByValue, CountingPlugin
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import SKIP, Refusal, Skip
+
+
+class KnownByValue(Struct, frozen=True):
+    """The answers for all rows, by the values of a label."""
+
+    answer: ByValue
+    node_version: int
+    size: int
+    """Of the table."""
+
+    def says_the_same(self, other: KnownByValue) -> bool:
+        """Whether every row has the same answer. Value ids mean the same until a node changes."""
+        mine, theirs = self.answer, other.answer
+        return (
+            self.node_version == other.node_version
+            and self.size == other.size
+            and mine.key == theirs.key
+            and mine.refusals is theirs.refusals
+            and np.array_equal(mine.codes, theirs.codes)
+        )
 
 
 class FilterSlot:
@@ -19,11 +41,13 @@ class FilterSlot:
 
     __slots__ = (
         "codes",
+        "counting",
         "flags",
         "has_own_stamp",
         "index",
         "is_declared",
         "is_stale",
+        "known",
         "name",
         "plugin",
         "stamp",
@@ -47,10 +71,14 @@ class FilterSlot:
         """Grows each time it becomes stale."""
         self.state: State | Skip | None = None
         self.codes: npt.NDArray[np.int16] | None = None
+        self.counting = plugin if isinstance(plugin, CountingPlugin) else None
+        self.known: KnownByValue | None = None
+        """What ``codes`` are, by the values of a label; None where they do not come from that."""
 
     def take_from(self, other: FilterSlot) -> None:
         self.stamp, self.is_stale, self.state, self.version = other.stamp, other.is_stale, other.state, other.version
         self.codes = None if other.codes is None else other.codes.copy()
+        self.known = other.known
 
     def holds_for(self, state: State | Skip) -> bool:
         """Whether the answers for unchanged rows are still valid with this state."""
@@ -71,7 +99,7 @@ class FilterSlot:
 class PreFilterSlot:
     """One PreFilter plugin's answer."""
 
-    __slots__ = ("answer", "has_stamp", "is_declared", "name", "plugin", "stamp")
+    __slots__ = ("answer", "counting", "has_stamp", "is_declared", "name", "plugin", "stamp")
 
     def __init__(self, plugin: PreFilterPlugin, is_concerned: bool) -> None:
         self.plugin = plugin
@@ -79,11 +107,18 @@ class PreFilterSlot:
         traits = traits_of(plugin)
         self.is_declared = traits.is_declared or not is_concerned
         self.has_stamp = traits.has_stamp
+        self.counting = plugin if isinstance(plugin, CountingPlugin) else None
         self.stamp: Hashable = None if is_concerned else ()
         self.answer: State | Skip | Refusal | None = None if is_concerned else SKIP
 
     def take_from(self, other: PreFilterSlot) -> None:
         self.stamp, self.answer = other.stamp, other.answer
+
+    def _recounted(self, run: ClassRun) -> State | None:
+        if self.counting is None or not isinstance(self.answer, State):
+            return None
+        state: State | None = run.timed(self.counting.recounted, self.name, "PreFilter")(self.answer, run.view)
+        return state
 
     def refresh(self, run: ClassRun) -> bool:
         """Calls the plugin unless its answer is still valid; returns whether the answer has changed. Raises
@@ -94,7 +129,9 @@ class PreFilterSlot:
             if self.is_declared and self.answer is not None and stamp == self.stamp:
                 return False
             known = run.pod_answers.get((self.name, PRE_FILTER)) if run.pod_answers else None
-            answer = ask(run.pod, run.view) if known is None else known
+            answer = self._recounted(run) if known is None and self.stamp is not None else known
+            if answer is None:
+                answer = ask(run.pod, run.view)
         except Exception as error:
             raise PluginError(self.name, "PreFilter", error) from error
         has_changed = answer is not self.answer or (answer is not SKIP and stamp != self.stamp)

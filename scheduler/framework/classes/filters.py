@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +11,12 @@ import numpy.typing as npt
 from scheduler.cluster.row_journal import NO_CHANGES, NODE_CHANGED, RowChanges
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun, PluginPoint
-from scheduler.framework.classes.filter_slots import FilterSlot, PreFilterSlot
+from scheduler.framework.classes.filter_slots import FilterSlot, KnownByValue, PreFilterSlot
 from scheduler.framework.classes.first_refusals import FITS, FirstRefusals
 from scheduler.framework.classes.refusal_table import RefusalTable
 from scheduler.framework.diagnosis import Diagnosis, disjoint_node_sets
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, NodeSubset, PreFilterPlugin, Rows, State
+from scheduler.framework.shortcuts import ByValue
 from scheduler.messages.status import SKIP, Code, Refusal, Skip
 
 MAX_SINGLE_ROWS = 30
@@ -135,19 +137,27 @@ class ClassFilters:
                 self._mark_stale(stamped)
         slots = self._changeable_pre_slots if self._is_pre_filtered else self._pre_slots
         has_changed = not self._is_pre_filtered
+        newer: States = {}
         self._is_pre_filtered = False
         for slot in slots:
+            before = slot.answer
             if slot.refresh(run):
-                has_changed = True
                 self._mark_stale(self._slot_of.get(slot.name))
+                if _is_plain(before) and _is_plain(slot.answer):
+                    newer[slot.name] = slot.answer
+                else:
+                    has_changed = True
             if isinstance(slot.answer, Refusal) and slot.answer.code is not Code.UNSCHEDULABLE:
                 # Ends the round: later plugins are not called, and all are compared again next time.
                 self._take_answers(slot)
                 return
         self._is_pre_filtered = True
         self._versions = versions
-        if has_changed:
+        if has_changed or (newer and self.pre_refusal is not None):
             self._take_answers(None)
+        elif newer:
+            # States took the place of states: neither what is asked nor where has changed.
+            self.states = self.states | newer
 
     def _mark_stale(self, slot: FilterSlot | None) -> None:
         if slot is not None:
@@ -257,12 +267,18 @@ class ClassFilters:
         slot.is_stale = True
         had_refusals = slot.codes is not None
         if isinstance(state, Skip):
-            slot.codes = None
+            slot.codes = slot.known = None
             has_changed = had_refusals
         elif is_full or not holds:
-            before, slot.codes = slot.codes, self._codes_of(slot, state, run, run.view.rows)
-            self.columns_made += _size_of(before) != _size_of(slot.codes)
-            has_changed = had_refusals or slot.codes is not None
+            known = _by_value(slot, state, run)
+            if known is not None and slot.known is not None and known.says_the_same(slot.known) and not is_full:
+                has_changed = False
+            else:
+                before = slot.codes
+                slot.codes = self._codes_of(slot, state, run, run.view.rows, None if known is None else known.answer)
+                self.columns_made += _size_of(before) != _size_of(slot.codes)
+                has_changed = had_refusals or slot.codes is not None
+            slot.known = known
         elif changes.many is not None:
             has_changed = bool(changes.flags & slot.flags) and self._many_rows(slot, state, run, changes.many)
         else:
@@ -271,18 +287,27 @@ class ClassFilters:
         slot.is_stale = False
         return has_changed
 
-    def _codes_of(self, slot: FilterSlot, state: State, run: ClassRun, rows: Rows) -> npt.NDArray[np.int16] | None:
-        """The plugin's answers as codes of the class, one per row of ``rows``; None if all fit."""
+    def _codes_of(
+        self, slot: FilterSlot, state: State, run: ClassRun, rows: Rows, by_value: ByValue | None = None
+    ) -> npt.NDArray[np.int16] | None:
+        """The plugin's answers as codes of the class, one per row of ``rows``; None if all fit. ``by_value``: the
+        answers, if they are known so."""
+        if by_value is not None:
+            ids = self._ids_of(slot, by_value.refusals)
+            codes = ids.take(by_value.codes).take(run.view.table.label(by_value.key)[rows])
+            return codes if codes.any() else None
         if slot.name in run.answers and isinstance(rows, slice):
             verdicts = run.answers[slot.name]
         else:
             verdicts = run.timed(slot.plugin.filter, slot.name, "Filter")(state, run.pod, run.view, rows)
         if verdicts is None or not verdicts.codes.any():
             return None
-        ids = np.zeros(len(verdicts.refusals) + 1, np.int16)
-        for place, refusal in enumerate(verdicts.refusals):
-            ids[place + 1] = self._table.code_of(slot.index, slot.plugin, refusal)
-        return ids[verdicts.codes]
+        return self._ids_of(slot, verdicts.refusals).take(verdicts.codes)
+
+    def _ids_of(self, slot: FilterSlot, refusals: Sequence[Refusal]) -> npt.NDArray[np.int16]:
+        """The class's codes of 0, for a row that fits, and of these refusals."""
+        codes = [self._table.code_of(slot.index, slot.plugin, refusal) for refusal in refusals]
+        return np.array([FITS, *codes], np.int16)
 
     def _many_rows(self, slot: FilterSlot, state: State, run: ClassRun, rows: npt.NDArray[np.int64]) -> bool:
         """Updates the answers for these rows and returns whether any has changed."""
@@ -319,6 +344,19 @@ class ClassFilters:
     def _new_column(self, run: ClassRun) -> npt.NDArray[np.int16]:
         self.columns_made += 1
         return np.zeros(run.view.table.size, np.int16)
+
+
+def _is_plain(answer: State | Skip | Refusal | None) -> TypeGuard[State]:
+    """Whether a PreFilter answer is a state that restricts nothing."""
+    return isinstance(answer, State) and not isinstance(answer, NodeSubset)
+
+
+def _by_value(slot: FilterSlot, state: State, run: ClassRun) -> KnownByValue | None:
+    """What the plugin says of every row, if that depends on one label of its node alone."""
+    if slot.counting is None or slot.name in run.answers:
+        return None
+    answer = run.timed(slot.counting.filter_by_value, slot.name, "Filter")(state, run.view)
+    return None if answer is None else KnownByValue(answer, run.view.table.node_version, run.view.table.size)
 
 
 def _size_of(column: npt.NDArray[np.int16] | None) -> int:

@@ -72,8 +72,8 @@ class FirstRefusals:
     def combine(self, columns: Sequence[Codes], only: frozenset[str] | None, view: View) -> None:
         """Computes all rows. ``columns``: the plugins' codes in their order; ``only``: names of the nodes searched."""
         table = view.table
-        codes = np.zeros(table.size, np.int16)
-        for column in reversed(columns):
+        codes = columns[-1].copy() if columns else np.zeros(table.size, np.int16)
+        for column in reversed(columns[:-1]):
             np.copyto(codes, column, where=column != FITS)
         if only is not None:
             inside = np.zeros(table.size, np.bool_)

@@ -8,15 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.framework.class_run import ClassRun
+from scheduler.framework.classes.first_refusals import FirstRefusals
 from scheduler.framework.classes.score_slot import ScoreSlot, check_range, share_dtype
-from scheduler.framework.plugin import NormalizePlugin, Rows, ScorePlugin, Scores
+from scheduler.framework.plugin import MAX_NODE_SCORE, NormalizePlugin, Rows, ScorePlugin, Scores, State
 from scheduler.framework.pre_score import pre_score
-from scheduler.messages.status import SKIP
+from scheduler.framework.shortcuts import Fitting, GroupScores
+from scheduler.messages.status import SKIP, Skip
 
 
 def share_of(slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
     """The weighted final scores of these rows as if no others were feasible, int64; None if the plugin skips."""
-    if slot.answer_is_kept:
+    if slot.answer_is_kept and slot.by_group is None:
         if slot.state is SKIP:
             return None
         if slot.normalizer is None:
@@ -61,6 +63,47 @@ def score_call(run: ClassRun, plugin: ScorePlugin) -> Callable[..., Scores]:
 
 def _normalize_call(run: ClassRun, plugin: NormalizePlugin) -> Callable[..., Scores]:
     return run.timed(plugin.normalize, plugin.name, "ScoreExtensionNormalize")
+
+
+def asked_by_group(slot: ScoreSlot, run: ClassRun, first: FirstRefusals) -> GroupScores | State | Skip | None:
+    """The plugin's scores by group, or what its PreScore says; None if it has to be asked for that."""
+    before = slot.by_group or slot.state
+    if slot.grouping is None or not isinstance(before, State | GroupScores):
+        return None
+    fitting = Fitting(first.codes, first.feasible_count, first.fits_version)
+    answer: GroupScores | State | Skip | None = run.timed(slot.grouping.score_by_group, slot.name, "Score")(
+        before, run.pod, run.view, fitting
+    )
+    return answer
+
+
+def take_by_group(slot: ScoreSlot, found: GroupScores, gains: dict[int, int]) -> bool:
+    """Makes these scores the slot's. Returns whether the totals of all rows must be added up; otherwise the changes are
+    in ``gains``."""
+    before, slot.by_group = slot.by_group, found
+    slot.state, slot.raw = found.state, None
+    present = found.finals[found.members > 0]
+    low, high = int(present.min(initial=MAX_NODE_SCORE)), int(present.max(initial=0))
+    check_range(slot.plugin, low, high)
+    column = slot.contribution
+    if low >= high:
+        slot.contribution = high * slot.weight
+        return not isinstance(column, int) or column != slot.contribution
+    if isinstance(column, np.ndarray) and _scores_alike(found, before):
+        for row in found.regrouped or ():
+            share = found.finals.item(found.groups.item(row)) * slot.weight
+            if share != column.item(row):
+                gains[row] = gains.get(row, 0) + share - column.item(row)
+                column[row] = share
+        return False
+    shares: npt.NDArray[np.integer] = (found.finals * slot.weight).astype(share_dtype(slot.weight))
+    slot.contribution = shares.take(found.groups)
+    return True
+
+
+def _scores_alike(found: GroupScores, before: GroupScores | None) -> bool:
+    """Whether all rows score what they did, but for those that were regrouped."""
+    return before is not None and found.regrouped is not None and np.array_equal(found.finals, before.finals)
 
 
 def spread_out(scores: Scores, rows: Rows, size: int) -> Scores:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun
 from scheduler.framework.plugin import MAX_NODE_SCORE, NormalizePlugin, ScorePlugin, Scores, State
+from scheduler.framework.shortcuts import GroupScores, GroupScoringPlugin
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import SKIP, Skip
 
@@ -21,8 +22,10 @@ class ScoreSlot:
 
     __slots__ = (
         "answer_is_kept",
+        "by_group",
         "contribution",
         "flags",
+        "grouping",
         "has_stamp",
         "is_declared",
         "name",
@@ -42,6 +45,9 @@ class ScoreSlot:
         self.is_declared = traits.is_declared
         self.has_stamp = traits.has_stamp
         self.normalizer = plugin if isinstance(plugin, NormalizePlugin) else None
+        self.grouping = plugin if isinstance(plugin, GroupScoringPlugin) else None
+        self.by_group: GroupScores | None = None
+        """What ``contribution`` comes from, if the plugin scored by group; ``raw`` is None then."""
         self.flags = traits.flags
         self.answer_is_kept = traits.is_declared and not traits.reads_feasible_rows
         """Its raw scores depend on the row alone: they stay valid when the feasible rows change."""
@@ -52,7 +58,7 @@ class ScoreSlot:
         self.contribution: npt.NDArray[np.integer] | int | None = None
 
     def take_from(self, other: ScoreSlot) -> None:
-        self.stamp, self.state = other.stamp, other.state
+        self.stamp, self.state, self.by_group = other.stamp, other.state, other.by_group
         self.raw = other.raw.copy() if isinstance(other.raw, np.ndarray) else other.raw
         share = other.contribution
         self.contribution = share.copy() if isinstance(share, np.ndarray) else share
@@ -74,7 +80,10 @@ class ScoreSlot:
             return not feasible_changed and not flags & self.flags
         if self.state is SKIP:
             return True
-        return not flags & self.flags and not (feasible_changed and self.normalizer is not None and not self.is_flat)
+        if flags & self.flags:
+            return False
+        # What is flat by group is so for the rows that fit alone.
+        return not feasible_changed or self.normalizer is None or (self.is_flat and self.by_group is None)
 
 
 class InvalidScore(PluginError):

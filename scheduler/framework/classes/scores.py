@@ -16,10 +16,19 @@ from scheduler.framework.class_run import ClassRun, PluginPoint
 from scheduler.framework.classes.filters import MAX_SINGLE_ROWS
 from scheduler.framework.classes.first_refusals import FirstRefusals
 from scheduler.framework.classes.ranks import INFEASIBLE, Ranks
-from scheduler.framework.classes.score_calls import finals, normalized, score_call, share_of, spread_out
+from scheduler.framework.classes.score_calls import (
+    asked_by_group,
+    finals,
+    normalized,
+    score_call,
+    share_of,
+    spread_out,
+    take_by_group,
+)
 from scheduler.framework.classes.score_slot import InvalidScore, ScoreSlot, check_range, share_dtype
 from scheduler.framework.plugin import MAX_NODE_SCORE, PreScorePlugin, Rows, ScorePlugin
 from scheduler.framework.pre_score import pre_score
+from scheduler.framework.shortcuts import GroupScores
 from scheduler.messages.status import SKIP
 
 _Affected = tuple[ScoreSlot, bool]
@@ -76,6 +85,7 @@ class ClassScores:
     @property
     def nbytes(self) -> int:
         kept = [slot.raw for slot in self._slots] + [slot.contribution for slot in self._slots]
+        kept += [slot.by_group.groups for slot in self._slots if slot.by_group is not None]
         return self._ranks.nbytes + sum(column.nbytes for column in kept if isinstance(column, np.ndarray))
 
     def take_from(self, other: ClassScores) -> None:
@@ -170,7 +180,16 @@ class ClassScores:
     def _ask_all(self, slot: ScoreSlot, refresh: _Refresh) -> bool:
         run = refresh.run
         was, skipped = slot.contribution, slot.state is SKIP
-        slot.state = pre_score(slot.plugin, run, refresh.first.feasible_rows)
+        # By group only from the second decision of a class on: what is never asked again is not worth grouping.
+        answer = None if refresh.is_full else asked_by_group(slot, run, refresh.first)
+        if isinstance(answer, GroupScores):
+            self._columns = None
+            known = slot.by_group is not None
+            adds_all = take_by_group(slot, answer, refresh.gains)
+            self.columns_made += not known or isinstance(was, np.ndarray) is slot.is_flat
+            return adds_all
+        slot.by_group = None
+        slot.state = pre_score(slot.plugin, run, refresh.first.feasible_rows) if answer is None else answer
         if skipped is not (slot.state is SKIP):
             self._skips_changed = True
         if slot.state is SKIP:
@@ -189,6 +208,9 @@ class ClassScores:
         rows must be added up; otherwise the changes are in ``refresh.gains``.
         """
         changes = refresh.changes
+        if slot.by_group is not None:
+            affects = bool(changes.flags & slot.flags) or refresh.feasible_changed
+            return affects and self._ask_all(slot, refresh)
         if not changes.flags & slot.flags:
             has_changed = False
         elif changes.many is not None:
@@ -315,8 +337,9 @@ class ClassScores:
     def _add_up(self, first: FirstRefusals) -> None:
         self._find_columns()
         columns = [slot.contribution for slot in self._columns or () if isinstance(slot.contribution, np.ndarray)]
+        before = self._ranks.totals
         self._ranks.add_up(sum(self._flat_shares.values()), columns, first)
-        self.columns_made += 1
+        self.columns_made += len(before) != len(self._ranks.totals)
         if self._skips_changed:
             plugins = [slot.plugin for slot in self._slots if slot.state is not SKIP]
             said = {(plugin.name, "Score") for plugin in plugins}

@@ -10,13 +10,13 @@ are not scored.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 import msgspec
 import numpy as np
 
 from scheduler.cluster.affinity_terms import PlacedTerm, TermKind, terms_of
-from scheduler.cluster.domains import DomainCounts, count_domains
+from scheduler.cluster.domains import DomainCounts, count_domains, widened
 from scheduler.cluster.pod_counts import NO_QUERY
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.pod_terms import PodTerms
@@ -30,11 +30,8 @@ from scheduler.framework.events import Action, ClusterEvent, EventRegistration, 
 from scheduler.framework.findings import RowArray, grouped
 from scheduler.framework.plugin import (
     MAX_NODE_SCORE,
-    FilterPlugin,
     Finding,
     FragmentReads,
-    NormalizePlugin,
-    PreFilterPlugin,
     PreScorePlugin,
     Reads,
     Rows,
@@ -42,6 +39,7 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
+from scheduler.framework.shortcuts import MAX_GROUPS, ByValue, CountingPlugin, Fitting, GroupScores, GroupScoringPlugin
 from scheduler.framework.stepwise import PRE_FILTER, LookingPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
@@ -50,8 +48,9 @@ from scheduler.objects.steps import Steps, run_to_end
 from scheduler.plugins.affinity.evidence import causes
 from scheduler.plugins.affinity.hints import KEYS_OF_PODS, facet_of_pod, node_changed, pod_changed
 from scheduler.plugins.affinity.long_terms import is_long, new_pace, preferred_in_steps, required_in_steps
+from scheduler.plugins.affinity.recount import Source, Sources, query_source, sources_in, term_source
 from scheduler.plugins.affinity.state import AffinityFilterState, AffinityRowState, AffinityScoreState
-from scheduler.plugins.affinity.terms import OwnTerm, namespace_labels, resolve
+from scheduler.plugins.affinity.terms import OwnTerm, OwnTerms, namespace_labels, resolve
 
 # In the order of the codes of AffinityFilterState.
 REFUSALS = (
@@ -89,7 +88,7 @@ class _Fragment(msgspec.Struct, frozen=True, gc=False):
 _NOTHING = _Fragment((), (), ())
 
 
-class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin, LookingPlugin):
+class InterPodAffinity(CountingPlugin, PreScorePlugin, GroupScoringPlugin, LookingPlugin):
     """See docs/kube-scheduler/plugins.md §3.11."""
 
     name = "InterPodAffinity"
@@ -169,7 +168,8 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
         if terms.faults:
             return unresolvable(f"parsing pod: {_aggregated(terms)}")
         table = view.table
-        existing = _existing(pod, view)
+        placed = _placed_terms(pod, view)
+        existing = _existing(placed, view)
         if not existing and not terms.affinity and not terms.anti_affinity:
             return SKIP
         own = resolve(terms, view)
@@ -181,13 +181,19 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
         anti_affinity: dict[str, DomainCounts] = {}
         for own_term in own.anti_affinity:
             _add(anti_affinity, own_term.topology_key, _domains_of(own_term, view))
-        return AffinityFilterState(pod, namespace_labels(view, pod.namespace), own, affinity, anti_affinity, existing)
+        state = AffinityFilterState(pod, namespace_labels(view, pod.namespace), own, affinity, anti_affinity, existing)
+        state.sources = _sources(own, placed, view)
+        return state
+
+    def recounted(self, state: State, view: View) -> State | None:
+        assert isinstance(state, AffinityFilterState)
+        return state.recounted(view)
 
     def _pre_filter_in_steps(self, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal]:
         terms = terms_of(pod)
         if terms.faults:
             return unresolvable(f"parsing pod: {_aggregated(terms)}")
-        existing = _existing(pod, view)
+        existing = _existing(_placed_terms(pod, view), view)
         if not existing and not terms.affinity and not terms.anti_affinity:
             return SKIP
         own, affinity, anti_affinity = yield from required_in_steps(terms, view)
@@ -202,6 +208,11 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
         assert isinstance(state, AffinityFilterState)
         codes = state.codes(view.table, rows)
         return Verdicts(codes, REFUSALS) if codes.any() else None
+
+    def filter_by_value(self, state: State, view: View) -> ByValue | None:
+        assert isinstance(state, AffinityFilterState)
+        found = state.codes_by_value(view.table)
+        return None if found is None else ByValue(*found, REFUSALS)
 
     def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
         assert isinstance(state, AffinityFilterState | AffinityRowState)
@@ -231,12 +242,13 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
         if self._ignores_preferences and not terms.preferred:
             return SKIP
         sums: dict[str, DomainCounts] = {}
-        for own_term, weight in resolve(terms, view).preferred:
+        own = resolve(terms, view)
+        for own_term, weight in own.preferred:
             found = _domains_of(own_term, view)
             # The plugin scores if any term holds somewhere, even if the weights cancel out.
             if found.any():
                 _add(sums, own_term.topology_key, found * weight, even_zero=True)
-        return self._with_placed_terms(sums, pod, view)
+        return self._with_placed_terms(sums, pod, view, own)
 
     def _pre_score_in_steps(self, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal]:
         terms = terms_of(pod)
@@ -247,20 +259,64 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
         sums = yield from preferred_in_steps(terms, view)
         return self._with_placed_terms(sums, pod, view)
 
-    def _with_placed_terms(self, sums: dict[str, DomainCounts], pod: PodInfo, view: View) -> State | Skip:
+    def _with_placed_terms(
+        self, sums: dict[str, DomainCounts], pod: PodInfo, view: View, own: OwnTerms | None = None
+    ) -> State | Skip:
+        """``own``: the pod's own terms, if their sums may be brought up to date later."""
         table = view.table
+        terms: list[Source] = []
         for placed in _placed_terms(pod, view):
             if placed.kind is TermKind.PREFERRED:
                 found = placed.by_value(table)
                 weighted = placed.weight_by_value(table)
+                terms.append(term_source(placed, None))
             elif placed.kind is TermKind.REQUIRED_AFFINITY and self._hard_weight > 0:
                 found = placed.by_value(table)
                 weighted = found * self._hard_weight
+                terms.append(term_source(placed, self._hard_weight))
             else:
                 continue
             if found.any():
                 _add(sums, placed.term.topology_key, weighted, even_zero=True)
-        return AffinityScoreState(sums) if sums else SKIP
+        if not sums:
+            return SKIP
+        if own is None:
+            return AffinityScoreState(sums)
+        others = [
+            query_source(view, term.namespaces, term.selector, (term.topology_key,), weight)
+            for term, weight in own.preferred
+        ]
+        return AffinityScoreState(sums, sources_in(view).with_sources((), others, terms))
+
+    def score_by_group(
+        self, before: State | GroupScores, pod: PodInfo, view: View, fitting: Fitting
+    ) -> GroupScores | State | Skip | None:
+        """The nodes with one value of the topology key, where there is only one key, score alike."""
+        was = before.state if isinstance(before, GroupScores) else before
+        assert isinstance(was, AffinityScoreState)
+        if was.sources is None:
+            return None
+        state: State | Skip | Refusal | None = was.recounted(view)
+        same = before if isinstance(before, GroupScores) and state is not None else None
+        if state is None:
+            state = self.pre_score(pod, view, view.rows)
+        if isinstance(state, Refusal):
+            return None
+        if not isinstance(state, AffinityScoreState) or len(state.sums) != 1:
+            return state
+        ((key, sums),) = state.sums.items()
+        table = view.table
+        width = len(table.label_values(key))
+        if width > MAX_GROUPS:
+            return state
+        ids = table.label(key)
+        members = None if same is None else same.members_now(fitting)
+        if members is None:
+            members = fitting.members(ids, width)
+        finals = np.zeros(width, np.int64)
+        is_present = members > 0
+        finals[is_present] = self.normalize(state, widened(sums, table, key)[is_present], view, view.rows)
+        return GroupScores(state, ids, finals, members, fitting.version, None if same is None else ())
 
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
         assert isinstance(state, AffinityScoreState)
@@ -281,10 +337,21 @@ class InterPodAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizeP
         return shares.astype(np.int64)
 
 
-def _existing(pod: PodInfo, view: View) -> dict[str, DomainCounts]:
-    """The required anti-affinity terms of placed pods that match this one, by domain."""
+def _sources(own: OwnTerms, placed: Iterable[PlacedTerm], view: View) -> Sources:
+    """What the counts of a filter's state are made of."""
+    affinity = []
+    if own.affinity:
+        keys = tuple([term.topology_key for term in own.affinity])
+        affinity.append(query_source(view, own.affinity_namespaces, own.affinity_selector, keys))
+    others = [query_source(view, term.namespaces, term.selector, (term.topology_key,)) for term in own.anti_affinity]
+    terms = [term_source(term) for term in placed if term.kind is TermKind.REQUIRED_ANTI_AFFINITY]
+    return sources_in(view).with_sources(affinity, others, terms)
+
+
+def _existing(placed: Iterable[PlacedTerm], view: View) -> dict[str, DomainCounts]:
+    """The required anti-affinity terms among these of placed pods, by domain."""
     existing: dict[str, DomainCounts] = {}
-    for term in _placed_terms(pod, view):
+    for term in placed:
         if term.kind is TermKind.REQUIRED_ANTI_AFFINITY:
             _add(existing, term.term.topology_key, term.by_value(view.table))
     return existing

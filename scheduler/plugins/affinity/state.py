@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.affinity_terms import terms_of
+from scheduler.cluster.change_log import RowChange
 from scheduler.cluster.domains import DomainCounts, widened
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import Rows, Scores, State
+from scheduler.plugins.affinity.recount import Source, Sources
 from scheduler.plugins.affinity.terms import OwnTerms
 
 Domains = Mapping[str, DomainCounts]
@@ -35,6 +37,7 @@ class AffinityFilterState(State):
         "namespace",
         "namespace_labels",
         "own",
+        "sources",
     )
 
     def __init__(
@@ -46,6 +49,8 @@ class AffinityFilterState(State):
         anti_affinity: Domains,
         existing: Domains,
     ) -> None:
+        self.sources: Sources | None = None
+        """What the counts were made of; None where that is not kept, or pods were added that are not there."""
         self.namespace = pod.namespace
         self.labels = pod.labels
         self.namespace_labels = namespace_labels
@@ -76,15 +81,34 @@ class AffinityFilterState(State):
                 anti_affinity = _changed(anti_affinity, own_term.topology_key, table, row, sign)
         if existing is self.existing and affinity is self.affinity and anti_affinity is self.anti_affinity:
             return self
+        return self._with(affinity, anti_affinity, existing, None)
+
+    def recounted(self, view: View) -> AffinityFilterState | None:
+        """The state as of now; None unless pods are all that changed."""
+        sources = self.sources
+        if sources is None or not sources.hold_in(view):
+            return None
+        affinity = _recounted(self.affinity, sources.affinity, Source.of_pods, view)
+        anti_affinity = _recounted(self.anti_affinity, sources.others, Source.of_pods, view)
+        existing = _recounted(self.existing, sources.terms, Source.of_terms, view)
+        if affinity is None or anti_affinity is None or existing is None:
+            return None
+        now = sources.with_sources(affinity[1], anti_affinity[1], existing[1])
+        return self._with(affinity[0], anti_affinity[0], existing[0], now)
+
+    def _with(
+        self, affinity: Domains, anti_affinity: Domains, existing: Domains, sources: Sources | None
+    ) -> AffinityFilterState:
         changed = AffinityFilterState.__new__(AffinityFilterState)
         changed.namespace = self.namespace
         changed.labels = self.labels
         changed.namespace_labels = self.namespace_labels
-        changed.own = own
+        changed.own = self.own
         changed.affinity = affinity
         changed.anti_affinity = anti_affinity
         changed.existing = existing
         changed.may_be_first = self.may_be_first
+        changed.sources = sources
         return changed
 
     def for_row(self, view: View, row: int) -> AffinityFilterState | AffinityRowState:
@@ -132,6 +156,27 @@ class AffinityFilterState(State):
                         accepted = (widened(found, table, key) > 0).take(column)
                 np.putmask(codes, ~accepted, AFFINITY)
         return codes
+
+    def codes_by_value(self, table: NodeTable) -> tuple[str, npt.NDArray[np.int16]] | None:
+        """A topology key and the refusal code of each of its values by id; None if more than one key decides."""
+        keys = {*self.existing, *self.anti_affinity, *[term.topology_key for term in self.own.affinity]}
+        if len(keys) != 1:
+            return None
+        (key,) = keys
+        width = len(table.label_values(key))
+        codes = np.zeros(width, np.int16)
+        # As in `codes`: what is looked at first has the last word.
+        for counted, code in ((self.existing, EXISTING_ANTI_AFFINITY), (self.anti_affinity, ANTI_AFFINITY)):
+            if key in counted:
+                codes[widened(counted[key], table, key) > 0] = code
+        if self.own.affinity:
+            found = self.affinity.get(key)
+            if found is not None and found.any():
+                codes[widened(found, table, key) <= 0] = AFFINITY
+            elif not self.may_be_first:
+                codes[:] = AFFINITY
+            codes[ABSENT] = AFFINITY
+        return key, codes
 
     def code(self, table: NodeTable, row: int) -> int:
         """The refusal code of one row."""
@@ -187,12 +232,26 @@ class AffinityRowState(State):
 
 
 class AffinityScoreState(State):
-    """``sums``: topology key -> sum of the weights of all terms that hold in a domain, by value id; 0 for entry 0."""
+    """``sums``: topology key -> sum of the weights of all terms that hold in a domain, by value id; 0 for entry 0.
+    ``sources``: what the sums were made of, None where that is not kept."""
 
-    __slots__ = ("sums",)
+    __slots__ = ("sources", "sums")
 
-    def __init__(self, sums: Domains) -> None:
+    def __init__(self, sums: Domains, sources: Sources | None = None) -> None:
         self.sums = sums
+        self.sources = sources
+
+    def recounted(self, view: View) -> AffinityScoreState | None:
+        """The state as of now; None unless pods that came are all that changed. Of those that went one may have been
+        the last one that a term held for, and then it may no longer count that there is a sum."""
+        sources = self.sources
+        if sources is None or not sources.hold_in(view):
+            return None
+        others = _recounted(self.sums, sources.others, Source.of_pods, view, only_more=True)
+        terms = None if others is None else _recounted(others[0], sources.terms, Source.of_terms, view, only_more=True)
+        if others is None or terms is None:
+            return None
+        return AffinityScoreState(terms[0], sources.with_sources((), others[1], terms[1]))
 
     def scores(self, table: NodeTable, rows: Rows) -> Scores:
         total = np.zeros(len(table.exists[rows]), np.int64)
@@ -202,6 +261,29 @@ class AffinityScoreState(State):
 
     def score(self, table: NodeTable, row: int) -> int:
         return sum(_at(self.sums, key, int(table.label(key)[row])) for key in self.sums)
+
+
+Recount = Callable[[Source, View], tuple[Source, list[RowChange]] | None]
+
+
+def _recounted(
+    domains: Domains, sources: Sequence[Source], changes_of: Recount, view: View, *, only_more: bool = False
+) -> tuple[Domains, list[Source]] | None:
+    """The counts with what changed in their sources since; None if that is not known any more, or some pods went and
+    there may be ``only_more``."""
+    now: list[Source] = []
+    for source in sources:
+        found = changes_of(source, view)
+        if found is None:
+            return None
+        now.append(found[0])
+        for change in found[1]:
+            if only_more and change.sign < 0:
+                return None
+            for key in source.keys:
+                by = change.weight if source.weight is None else change.sign * source.weight
+                domains = _changed(domains, key, view.table, change.row, by)
+    return domains, now
 
 
 def _taken(counts: DomainCounts, table: NodeTable, key: str, rows: Rows) -> npt.NDArray[np.bool_]:

@@ -30,6 +30,7 @@ from scheduler.objects.selectors import (
 from scheduler.objects.steps import Pace, Steps, run_to_end
 from scheduler.plugins.spread.args import DO_NOT_SCHEDULE, HOSTNAME_KEY, SCHEDULE_ANYWAY
 from scheduler.plugins.spread.owners import workload_selector
+from scheduler.plugins.spread.recount import CountedQuery
 
 CONSTRAINTS_A_SLICE = 1_000
 """Constraints that are parsed between two pauses, in some 10 ms."""
@@ -61,6 +62,13 @@ class Constraint(msgspec.Struct, frozen=True, gc=False):
         if self.selector.is_everything or self.selector.selects_nothing:
             return None
         return view.pod_counts.live_tally(view.pod_counts.intern(frozenset((namespace,)), self.selector))
+
+    def query(self, namespace: str, mask: Mask | None, view: View) -> CountedQuery | None:
+        """What ``live_tally`` counts, with the rows that count here; None if there is nothing to count."""
+        if self.selector.is_everything or self.selector.selects_nothing:
+            return None
+        query_id = view.pod_counts.intern(frozenset((namespace,)), self.selector)
+        return CountedQuery(query_id, view.pod_counts.version(query_id), mask)
 
     def live_tally_in_steps(self, namespace: str, view: View, pace: Pace) -> Steps[RowCounts | None]:
         """The same for one of very many constraints: with pauses, and without a kept counter for each. The thousands of

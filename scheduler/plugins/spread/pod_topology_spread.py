@@ -14,7 +14,6 @@ from collections.abc import Hashable
 from typing import ClassVar
 
 import msgspec
-import numpy as np
 
 from scheduler.cluster.pod_counts import NO_QUERY
 from scheduler.cluster.pod_info import PodInfo
@@ -22,12 +21,8 @@ from scheduler.cluster.view import View
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, HintKeys, Resource
 from scheduler.framework.findings import RowArray, grouped
 from scheduler.framework.plugin import (
-    MAX_NODE_SCORE,
-    FilterPlugin,
     Finding,
     FragmentReads,
-    NormalizePlugin,
-    PreFilterPlugin,
     PreScorePlugin,
     Reads,
     Rows,
@@ -36,6 +31,7 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
+from scheduler.framework.shortcuts import ByValue, CountingPlugin, Fitting, GroupScores, GroupScoringPlugin
 from scheduler.framework.stepwise import PRE_FILTER, LookingPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.objects.memo import has_many_parts
@@ -58,13 +54,15 @@ from scheduler.plugins.spread.constraints import (
     parse_in_steps,
 )
 from scheduler.plugins.spread.evidence import causes
+from scheduler.plugins.spread.groups import grouped_scores, scores_again
 from scheduler.plugins.spread.hints import SpreadHints, facet_of_pod, keys_offered
 from scheduler.plugins.spread.owners import SELECTING_KINDS
 from scheduler.plugins.spread.state import (
     SpreadFilterState,
     SpreadScoreState,
-    hard_constraints,
+    filter_state,
     hard_constraints_in_steps,
+    normalized,
     score_state,
 )
 
@@ -91,7 +89,7 @@ class _Fragment(msgspec.Struct, frozen=True, gc=False):
 _NOTHING = _Fragment((), ())
 
 
-class PodTopologySpread(ScopedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin, LookingPlugin):
+class PodTopologySpread(ScopedPlugin, CountingPlugin, PreScorePlugin, GroupScoringPlugin, LookingPlugin):
     """See docs/kube-scheduler/plugins.md §3.12."""
 
     name = "PodTopologySpread"
@@ -127,6 +125,10 @@ class PodTopologySpread(ScopedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlu
         if pod.pod.spec.topology_spread_constraints:
             return own_constraints(pod, action)
         return default_constraints(self._defaults, action, pod, view)
+
+    def _requires_all_keys(self, pod: PodInfo) -> bool:
+        """Whether nodes that lack the key of a soft constraint are not scored."""
+        return bool(pod.pod.spec.topology_spread_constraints) or not self._is_system_defaulted
 
     # --- what the answers depend on -----------------------------------------------------------------------------------
 
@@ -198,7 +200,11 @@ class PodTopologySpread(ScopedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlu
         eligibility = eligibility_of(pod, self.comparison_operators, self.node_scope)
         if has_many_parts(constraints):
             return run_to_end(self._pre_filter_in_steps(constraints, pod, view))
-        return SpreadFilterState(pod.namespace, eligibility, hard_constraints(constraints, eligibility, pod, view))
+        return filter_state(constraints, eligibility, pod, view)
+
+    def recounted(self, state: State, view: View) -> State | None:
+        assert isinstance(state, SpreadFilterState)
+        return state.recounted(view)
 
     def _pre_filter_in_steps(
         self, constraints: tuple[Constraint, ...], pod: PodInfo, view: View
@@ -221,6 +227,11 @@ class PodTopologySpread(ScopedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlu
         codes = state.codes(view.table, rows)
         return Verdicts(codes, REFUSALS) if codes.any() else None
 
+    def filter_by_value(self, state: State, view: View) -> ByValue | None:
+        assert isinstance(state, SpreadFilterState)
+        found = state.codes_by_value(view.table)
+        return None if found is None else ByValue(*found, REFUSALS)
+
     def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
         assert isinstance(state, SpreadFilterState)
         code = state.code(view.table, row)
@@ -239,9 +250,21 @@ class PodTopologySpread(ScopedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlu
             return failure(f"calculating preScoreState: obtaining pod's soft topology spread constraints: {error}")
         if not constraints:
             return SKIP
-        requires_all_keys = bool(pod.pod.spec.topology_spread_constraints) or not self._is_system_defaulted
         eligibility = eligibility_of(pod, self.comparison_operators, self.node_scope)
-        return score_state(constraints, eligibility, requires_all_keys, pod, view, rows)
+        return score_state(constraints, eligibility, self._requires_all_keys(pod), pod, view, rows)
+
+    def score_by_group(
+        self, before: State | GroupScores, pod: PodInfo, view: View, fitting: Fitting
+    ) -> GroupScores | None:
+        found = scores_again(before, view, fitting) if isinstance(before, GroupScores) else None
+        if found is not None:
+            return found
+        try:
+            constraints = self._constraints(pod, SCHEDULE_ANYWAY, view)
+        except SelectorError:
+            return None
+        eligibility = eligibility_of(pod, self.comparison_operators, self.node_scope)
+        return grouped_scores(constraints, eligibility, self._requires_all_keys(pod), pod, view, fitting)
 
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
         assert isinstance(state, SpreadScoreState)
@@ -250,12 +273,7 @@ class PodTopologySpread(ScopedPlugin, PreFilterPlugin, FilterPlugin, PreScorePlu
     def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
         assert isinstance(state, SpreadScoreState)
         ignored = None if state.ignored is None else state.ignored[rows]
-        counted = scores if ignored is None else scores[~ignored]
-        highest = int(counted.max(initial=0))
-        if highest == 0:
-            normal: Scores = np.full(len(scores), MAX_NODE_SCORE, np.int64)
-        else:
-            normal = MAX_NODE_SCORE * (highest + int(counted.min()) - scores) // highest
+        normal = normalized(scores, scores if ignored is None else scores[~ignored])
         if ignored is not None:
             normal[ignored] = 0
         return normal

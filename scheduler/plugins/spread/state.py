@@ -16,11 +16,12 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
-from scheduler.framework.plugin import Rows, Scores, State
+from scheduler.framework.plugin import MAX_NODE_SCORE, Rows, Scores, State
 from scheduler.objects.memo import has_many_parts
 from scheduler.objects.steps import Pace, Steps, run_to_end
 from scheduler.plugins.go_math import go_log, go_round
 from scheduler.plugins.spread.constraints import Constraint, Countable, Eligibility, both, rows_with_all_keys
+from scheduler.plugins.spread.recount import Basis, CountedQuery, changes_by_value
 
 MISSING_KEY, TOO_UNEVEN = 1, 2
 """Codes of refusals."""
@@ -47,6 +48,13 @@ class HardConstraint(Struct, frozen=True):
         """The largest number of matching pods with which a domain can take the pod."""
         return self.constraint.max_skew - int(self.matches_itself) + self.lowest
 
+    def codes_by_value(self, table: NodeTable) -> npt.NDArray[np.int16]:
+        """The refusal code of each domain, by value id."""
+        codes = (widened(self.counts, table, self.constraint.topology_key) > self.max_before()).astype(np.int16)
+        codes *= TOO_UNEVEN
+        codes[ABSENT] = MISSING_KEY
+        return codes
+
     def changed(self, value_id: int, sign: int, table: NodeTable) -> HardConstraint:
         counts = widened(self.counts, table, self.constraint.topology_key).copy()
         counts[value_id] += sign
@@ -71,24 +79,28 @@ _STEPS_A_CONSTRAINT = 20
 """A step matches a group of pods, in 1 to 3 µs, so a slice takes 10 to 30 ms."""
 
 
-def hard_constraints(
+def filter_state(
     constraints: tuple[Constraint, ...], eligibility: Eligibility, pod: PodInfo, view: View
-) -> tuple[HardConstraint, ...]:
+) -> SpreadFilterState:
     """The constraints with their counts."""
     with_keys = rows_with_all_keys(constraints, view.table)
     countable = Countable(eligibility, view.table)
-    return tuple(
+    masks = [both(with_keys, countable.rows(one)) for one in constraints]
+    hard = tuple(
         [
-            _hard_constraint(one, both(with_keys, countable.rows(one)), one.live_tally(pod.namespace, view), pod, view)
-            for one in constraints
+            _hard_constraint(one, mask, one.live_tally(pod.namespace, view), pod, view)
+            for one, mask in zip(constraints, masks, strict=True)
         ]
     )
+    queries = [one.query(pod.namespace, mask, view) for one, mask in zip(constraints, masks, strict=True)]
+    basis = Basis(view.table.node_version, view.table.size, tuple(queries))
+    return SpreadFilterState(pod.namespace, eligibility, hard, basis)
 
 
 def hard_constraints_in_steps(
     constraints: tuple[Constraint, ...], eligibility: Eligibility, pod: PodInfo, view: View
 ) -> Steps[tuple[HardConstraint, ...]]:
-    """``hard_constraints`` for very many, with pauses. Most of their keys no node can have."""
+    """The constraints of ``filter_state`` for very many, with pauses. Most of their keys no node can have."""
     pace = Pace(_STEPS_A_SLICE)
     with_keys = rows_with_all_keys(constraints, view.table)
     countable = Countable(eligibility, view.table)
@@ -124,12 +136,45 @@ def _hard_constraint(
 
 
 class SpreadFilterState(State):
-    __slots__ = ("_eligibility", "_namespace", "hard")
+    __slots__ = ("_basis", "_eligibility", "_namespace", "hard")
 
-    def __init__(self, namespace: str, eligibility: Eligibility, hard: tuple[HardConstraint, ...]) -> None:
+    def __init__(
+        self,
+        namespace: str,
+        eligibility: Eligibility,
+        hard: tuple[HardConstraint, ...],
+        basis: Basis | None = None,
+    ) -> None:
         self._namespace = namespace
         self._eligibility = eligibility
         self.hard = hard
+        self._basis = basis
+        """None where pods were added or removed that are not there."""
+
+    def recounted(self, view: View) -> SpreadFilterState | None:
+        """The state as of now; None unless pods are all that changed."""
+        basis = self._basis
+        if basis is None or not basis.holds_in(view):
+            return None
+        hard: list[HardConstraint] = []
+        queries: list[CountedQuery | None] = []
+        for one, query in zip(self.hard, basis.queries, strict=True):
+            changed, now = one, None
+            if query is not None:
+                found = changes_by_value(query, one.constraint.topology_key, view)
+                if found is None:
+                    return None
+                now, changes = found
+                for value_id, sign in changes:
+                    changed = changed.changed(value_id, sign, view.table)
+            hard.append(changed)
+            queries.append(now)
+        return SpreadFilterState(
+            self._namespace,
+            self._eligibility,
+            tuple(hard),
+            Basis(basis.node_version, basis.size, tuple(queries)),
+        )
 
     def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> SpreadFilterState:
         """The state with a pod added or removed. As in kube-scheduler 1.36, terminating pods change the counts like
@@ -167,14 +212,16 @@ class SpreadFilterState(State):
         nowhere = next((place for place, one in enumerate(self.hard) if one.constraint.is_nowhere(table)), None)
         relevant = self.hard if nowhere is None else self.hard[: nowhere + 1]
         for one in reversed(relevant):
-            key = one.constraint.topology_key
-            counts = widened(one.counts, table, key)
-            by_value = np.zeros(len(counts), np.int16)
-            by_value[counts > one.max_before()] = TOO_UNEVEN
-            by_value[ABSENT] = MISSING_KEY
-            own = by_value.take(table.label(key)[rows])
+            own = one.codes_by_value(table).take(table.label(one.constraint.topology_key)[rows])
             codes = own if codes is None else np.where(own != 0, own, codes)
         return np.zeros(len(table.exists[rows]), np.int16) if codes is None else codes
+
+    def codes_by_value(self, table: NodeTable) -> tuple[str, npt.NDArray[np.int16]] | None:
+        """A topology key and the refusal code of each of its values by id; None if more than one constraint decides."""
+        if len(self.hard) != 1:
+            return None
+        (one,) = self.hard
+        return one.constraint.topology_key, one.codes_by_value(table)
 
     def code(self, table: NodeTable, row: int) -> int:
         """The refusal code of one row."""
@@ -271,7 +318,7 @@ def _soft_constraint(constraint: Constraint, scoring: _Scoring, pod: PodInfo, vi
     )
     if constraint.is_per_node:
         size = table.size if placing is None else int(np.count_nonzero(placing))
-        by_row = _worth(np.zeros(table.size, np.int64) if live is None else live.array(table.size), constraint, size)
+        by_row = worth(np.zeros(table.size, np.int64) if live is None else live.array(table.size), constraint, size)
         by_row[ids == ABSENT] = 0.0
         return SoftConstraint(key, None, by_row)
     values = table.label_values(key)
@@ -286,7 +333,7 @@ def _soft_constraint(constraint: Constraint, scoring: _Scoring, pod: PodInfo, vi
         # A node without the label and one with an empty value are in one domain, named "".
         present[ABSENT], present[empty] = bool(present[ABSENT] or present[empty]), False
         counts[empty] += _unlabelled(countable.rows(constraint), ids, live, table)
-    by_value = _worth(counts, constraint, int(np.count_nonzero(present)))
+    by_value = worth(counts, constraint, int(np.count_nonzero(present)))
     by_value[ABSENT] = 0.0
     return SoftConstraint(key, by_value, None)
 
@@ -300,6 +347,15 @@ def _unlabelled(countable: Mask | None, ids: npt.NDArray[np.int32], live: RowCou
     return int(live.array(table.size)[eligible].sum())
 
 
-def _worth(counts: Counts, constraint: Constraint, size: int) -> npt.NDArray[np.float64]:
+def normalized(raw: Scores, counted: Scores) -> Scores:
+    """Raw scores as shares of 100, the lowest of ``counted`` as the best."""
+    highest = int(counted.max(initial=0))
+    if highest == 0:
+        return np.full(len(raw), MAX_NODE_SCORE, np.int64)
+    shares: Scores = MAX_NODE_SCORE * (highest + int(counted.min()) - raw) // highest
+    return shares
+
+
+def worth(counts: Counts, constraint: Constraint, size: int) -> npt.NDArray[np.float64]:
     """The contribution of each count to the score; it grows with the number of domains."""
     return counts.astype(np.float64) * go_log(size + 2) + float(constraint.max_skew - 1)

@@ -1,0 +1,95 @@
+"""What a plugin may offer beside its answers, so that those of a class are brought up to date with less work.
+
+Each of these says exactly what the plain calls say, or None: then the plain calls are made. Between two decisions of a
+class the counts of one domain have changed, mostly by the class's own last pod; what follows from that is worked out
+by domain, and compared by domain, before any pass over all nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
+from scheduler.framework.plugin import FilterPlugin, NormalizePlugin, PreFilterPlugin, Scores, State
+from scheduler.messages.status import Refusal, Skip
+
+MAX_GROUPS: Final = 2048
+"""Groups up to which rows are scored by group, at 5,000 rows in 20 µs with 64 groups, 37 µs with 2,048 and 79 µs with
+5,000, as many as row by row. Their numbers are int16."""
+
+
+class ByValue(Struct, frozen=True):
+    """A filter's answer that depends on one label of the node alone: a code for each value of the label, by its id."""
+
+    key: str
+    codes: npt.NDArray[np.int16]
+    """0 = fits, k > 0 = refused by ``refusals[k - 1]``."""
+    refusals: tuple[Refusal, ...]
+
+
+class CountingPlugin(PreFilterPlugin, FilterPlugin):
+    """A plugin whose PreFilter counts pods by domain."""
+
+    def recounted(self, state: State, view: View) -> State | None:
+        """What ``pre_filter`` says by now to a pod of the class to whose last pod it said ``state``."""
+        raise NotImplementedError
+
+    def filter_by_value(self, state: State, view: View) -> ByValue | None:
+        """What ``filter`` says of every row."""
+        raise NotImplementedError
+
+
+class Fitting(Struct, frozen=True):
+    """The rows that a class fits on."""
+
+    codes: npt.NDArray[np.int16]
+    """One a row, 0 = fits."""
+    count: int
+    version: int
+    """Equal versions of a class promise the same rows."""
+
+    def members(self, groups: npt.NDArray[np.integer], width: int) -> npt.NDArray[np.int64]:
+        """How many of the rows are in each of ``width`` groups, at most 2**14. ``groups``: the group of each row."""
+        if self.count == len(groups):
+            return np.bincount(groups, minlength=width)
+        # Rows that do not fit are counted, too, in groups of their own: quicker than to leave them out.
+        return np.bincount(groups + (self.codes != 0) * np.int16(width), minlength=width)[:width]
+
+
+class GroupScores(Struct, frozen=True):
+    """A plugin's normalised scores, alike for all rows of a group."""
+
+    state: State
+    """What the plugin keeps for the next time."""
+    groups: npt.NDArray[np.integer]
+    """The group of each row."""
+    finals: Scores
+    """By group; 0 for groups without a row that fits."""
+    members: npt.NDArray[np.int64]
+    """By group: how many rows of it fit."""
+    fits_version: int
+    """Of the rows that fit."""
+    regrouped: Sequence[int] | None = None
+    """Rows whose group is not what it was at the answer before this one, perhaps some others; None: any."""
+
+    def members_now(self, fitting: Fitting) -> npt.NDArray[np.int64] | None:
+        """``members`` of the same groups with these rows; None where rows have to be counted."""
+        return self.members if fitting.version == self.fits_version else None
+
+
+class GroupScoringPlugin(NormalizePlugin):
+    """A plugin whose scores depend on what few groups of rows have in common."""
+
+    def score_by_group(
+        self, before: State | GroupScores, pod: PodInfo, view: View, fitting: Fitting
+    ) -> GroupScores | State | Skip | None:
+        """What ``pre_score``, ``score`` and ``normalize`` say of the rows that fit; or what ``pre_score`` alone says,
+        where rows must be looked at one by one. ``before``: what was said by group at the class's last decision, or
+        what ``pre_score`` said."""
+        raise NotImplementedError

@@ -1,0 +1,192 @@
+"""PodTopologySpread's scores by group: nodes score alike that are in the same domain of each soft constraint or, for a
+constraint that counts by node, that have the same number of matching pods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from scheduler.cluster.domains import count_domains
+from scheduler.cluster.interning import ABSENT
+from scheduler.cluster.pod_counts import Counts
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
+from scheduler.framework.plugin import State
+from scheduler.framework.shortcuts import MAX_GROUPS, Fitting, GroupScores
+from scheduler.objects.memo import has_many_parts
+from scheduler.plugins.go_math import go_round
+from scheduler.plugins.spread.constraints import Constraint, Countable, Eligibility, both, rows_with_all_keys
+from scheduler.plugins.spread.recount import CountedQuery, changes_by_row
+from scheduler.plugins.spread.state import normalized, worth
+
+_ROOM: Final = 4
+"""Numbers of pods a node that there are groups for beyond the present ones."""
+
+Groups = npt.NDArray[np.integer]
+
+
+class _Axis(Struct, frozen=True):
+    """One constraint: a digit of the groups' numbers."""
+
+    constraint: Constraint
+    query: CountedQuery | None
+    """None: nothing is counted."""
+    counts: Counts
+    """Matching pods by digit. Digit 0 is for nodes without the key; the others are its values by id or, for a
+    constraint that counts by node, one more than the number of pods."""
+    stride: int
+
+
+class GroupedSpread(State):
+    __slots__ = ("_axes", "_node_version", "_size", "scored")
+
+    def __init__(self, axes: tuple[_Axis, ...], requires_all_keys: bool, view: View) -> None:
+        self._axes = axes
+        self._node_version = view.table.node_version
+        self._size = view.table.size
+        self.scored: npt.NDArray[np.bool_] | None = None
+        """By group: whether its nodes are scored; None: all are."""
+        if requires_all_keys:
+            self.scored = (np.indices([len(axis.counts) for axis in axes]) != ABSENT).all(axis=0).ravel()
+
+    @property
+    def width(self) -> int:
+        """The number of groups."""
+        first = self._axes[0]
+        return first.stride * len(first.counts)
+
+    def finals(self, members: Counts) -> Counts:
+        """The normalised scores by group, 0 for groups without members and for nodes that are not scored."""
+        is_present = members > 0
+        placing = is_present if self.scored is None else is_present & self.scored
+        shape = [len(axis.counts) for axis in self._axes]
+        total = np.zeros(1, np.float64)
+        # One constraint after the other: the result depends on the order of floating-point additions.
+        for place, axis in enumerate(self._axes):
+            if axis.constraint.is_per_node:
+                size = int(members.sum() if self.scored is None else members[self.scored].sum())
+            else:
+                others = tuple([other for other in range(len(shape)) if other != place])
+                size = int(np.count_nonzero(placing.reshape(shape).any(axis=others)))
+            by_digit = worth(axis.counts, axis.constraint, size)
+            by_digit[ABSENT] = 0.0
+            total = np.add.outer(total, by_digit).ravel()
+        raw = go_round(total)
+        finals = normalized(raw, raw[placing])
+        finals[~placing] = 0
+        return finals
+
+    def recounted(self, view: View, groups: Groups) -> tuple[GroupedSpread, Groups, list[int]] | None:
+        """The state and each row's group as of now, and the rows whose group may have changed. None unless pods are
+        all that changed, and there are groups for all numbers of them."""
+        table = view.table
+        if table.node_version != self._node_version or table.size != self._size:
+            return None
+        regrouped: list[int] = []
+        axes: list[_Axis] = []
+        for axis in self._axes:
+            found = (None, []) if axis.query is None else changes_by_row(axis.query, view)
+            if found is None:
+                return None
+            now, changes = found
+            counts = axis.counts
+            if changes and axis.constraint.is_per_node:
+                if not regrouped:
+                    groups = groups.copy()
+                for row, sign in changes:
+                    digit = groups.item(row) // axis.stride % len(counts)
+                    if digit == ABSENT:
+                        continue
+                    if not 0 < digit + sign < len(counts):
+                        return None
+                    groups[row] += sign * axis.stride
+                    regrouped.append(row)
+            elif changes:
+                ids = table.label(axis.constraint.topology_key)
+                mask = axis.query.mask if axis.query is not None else None
+                counts = counts.copy()
+                for row, sign in changes:
+                    if mask is None or mask.item(row):
+                        counts[ids.item(row)] += sign
+            axes.append(_Axis(axis.constraint, now, counts, axis.stride))
+        return self._with(tuple(axes)), groups, regrouped
+
+    def _with(self, axes: tuple[_Axis, ...]) -> GroupedSpread:
+        other = GroupedSpread.__new__(GroupedSpread)
+        other._axes = axes
+        other._node_version, other._size = self._node_version, self._size
+        other.scored = self.scored
+        return other
+
+
+def scores_again(before: GroupScores, view: View, fitting: Fitting) -> GroupScores | None:
+    """The scores as of now, where pods are all that changed; None where more has."""
+    state = before.state
+    assert isinstance(state, GroupedSpread)
+    found = state.recounted(view, before.groups)
+    if found is None:
+        return None
+    now, groups, regrouped = found
+    members = before.members_now(fitting)
+    if members is None:
+        members = fitting.members(groups, now.width)
+    elif regrouped:
+        members = members.copy()
+        for row in set(regrouped):
+            if not fitting.codes.item(row):
+                members[before.groups.item(row)] -= 1
+                members[groups.item(row)] += 1
+    return GroupScores(now, groups, now.finals(members), members, fitting.version, regrouped)
+
+
+def grouped_scores(
+    constraints: Sequence[Constraint],
+    eligibility: Eligibility,
+    requires_all_keys: bool,
+    pod: PodInfo,
+    view: View,
+    fitting: Fitting,
+) -> GroupScores | None:
+    """The scores with all pods counted; None where there would be too many groups, or in a rare case."""
+    table = view.table
+    if not constraints or has_many_parts(constraints):
+        return None
+    counted = [one for one in constraints if not one.is_nowhere(table)]
+    if not counted or (requires_all_keys and len(counted) < len(constraints)):
+        return None
+    values = {one.topology_key: table.label_values(one.topology_key) for one in counted if not one.is_per_node}
+    if not requires_all_keys and any(found.find("") != ABSENT for found in values.values()):
+        # A node without the label and one with an empty value are in one domain.
+        return None
+    if any(len(found) > MAX_GROUPS for found in values.values()):
+        return None
+    with_keys = rows_with_all_keys(constraints, table) if requires_all_keys else None
+    countable = Countable(eligibility, table)
+    groups = np.zeros(table.size, np.int32)
+    axes: list[_Axis] = []
+    stride = 1
+    for one in reversed(counted):
+        ids, live = table.label(one.topology_key), one.live_tally(pod.namespace, view)
+        mask = None if one.is_per_node else both(with_keys, countable.rows(one))
+        if one.is_per_node:
+            by_row = np.zeros(table.size, np.int64) if live is None else live.array(table.size)
+            width = int(by_row.max(initial=0)) + 2 + _ROOM
+            counts = np.arange(-1, width - 1, dtype=np.int64)
+            digits = np.where(ids == ABSENT, 0, by_row + 1)
+        else:
+            width = len(values[one.topology_key])
+            counts = np.zeros(width, np.int64) if live is None else count_domains(table, one.topology_key, live, mask)
+            digits = ids
+        if stride * width > MAX_GROUPS:
+            return None
+        groups += (digits * stride).astype(np.int32)
+        axes.append(_Axis(one, one.query(pod.namespace, mask, view), counts, stride))
+        stride *= width
+    state = GroupedSpread(tuple(reversed(axes)), requires_all_keys, view)
+    narrow = groups.astype(np.int16)
+    members = fitting.members(narrow, state.width)
+    return GroupScores(state, narrow, state.finals(members), members, fitting.version)

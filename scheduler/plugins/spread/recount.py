@@ -1,0 +1,58 @@
+"""PodTopologySpread's states brought up to date by the pods that came and went since."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from scheduler.cluster.interning import ABSENT
+from scheduler.cluster.node_matching import Mask
+from scheduler.cluster.view import View
+
+
+class CountedQuery(Struct, frozen=True):
+    """Where the counts of one constraint come from."""
+
+    query_id: int
+    """Of ``view.pod_counts``."""
+    version: int
+    mask: Mask | None
+    """The rows that count, None = all."""
+
+
+class Basis(Struct, frozen=True):
+    """What a state's counts were made of."""
+
+    node_version: int
+    size: int
+    """Of the table."""
+    queries: tuple[CountedQuery | None, ...]
+    """One a constraint; None: its selector counts no pods."""
+
+    def holds_in(self, view: View) -> bool:
+        """Whether nothing but pods has changed since."""
+        return view.table.node_version == self.node_version and view.table.size == self.size
+
+
+def changes_by_value(query: CountedQuery, key: str, view: View) -> tuple[CountedQuery, list[tuple[int, int]]] | None:
+    """The query as of now, and what changed since: the value ids of the key, with +1 or -1, for each pod that counts.
+    None if that is not known any more."""
+    found = changes_by_row(query, view)
+    if found is None:
+        return None
+    now, rows = found
+    if not rows:
+        return now, []
+    ids = view.table.label(key)
+    changed = [(ids.item(row), sign) for row, sign in rows if query.mask is None or query.mask.item(row)]
+    return now, [(value_id, sign) for value_id, sign in changed if value_id != ABSENT]
+
+
+def changes_by_row(query: CountedQuery, view: View) -> tuple[CountedQuery, list[tuple[int, int]]] | None:
+    """The same by row, of all rows."""
+    counts = view.pod_counts
+    changes = counts.changes_since(query.query_id, query.version)
+    if changes is None:
+        return None
+    now = CountedQuery(query.query_id, counts.version(query.query_id), query.mask)
+    # A pod that is being deleted does not count.
+    return now, [(change.row, change.weight) for change in changes if change.weight]
