@@ -14,6 +14,7 @@ from scheduler.framework.per_node import NodeView, PerNodeFilter
 from scheduler.framework.plugin import State
 from scheduler.messages.status import Refusal, unschedulable
 from scheduler.objects.node import Node
+from scheduler.preemption.evaluation import PreemptionEvidence
 from tests.engine.driver import Cluster
 
 WAITING = 30
@@ -127,3 +128,49 @@ operations = st.tuples(st.sampled_from(("pods", "node", "delete", "wait", "settl
 @given(st.lists(operations, min_size=4, max_size=14))
 def test_attempts_end_as_if_each_pod_were_tried_in_full(sequence: list[tuple[str, int]]) -> None:
     assert ends(False, sequence) == ends(True, sequence)
+
+
+# --- where rows have changed, but not what is said of them ------------------------------------------------------------
+
+
+def test_an_attempt_that_finds_each_node_as_it_was_shares_the_diagnosis_before() -> None:
+    cluster = Cluster()
+    full(cluster)
+    cluster.pod("waits", cpu="2")
+    cluster.schedule_all()
+    cluster.pod("tiny", cpu="0", node="n")
+    cluster.pod("waits-too", cpu="2")
+    cluster.schedule_all()
+    first, second = cluster.attempt("waits"), cluster.attempt("waits-too")
+    assert first.diagnosis is not None and second.diagnosis is not None
+    assert second.diagnosis.codes is first.diagnosis.codes
+    assert second.preemption is first.preemption
+
+
+def test_an_attempt_names_the_node_that_has_taken_anothers_place() -> None:
+    cluster = Cluster()
+    full(cluster)
+    cluster.pod("waits", cpu="2")
+    cluster.schedule_all()
+    cluster.delete("runs")
+    cluster.remove_node("n")
+    cluster.node("m", cpu="4", pods=1000)
+    cluster.pod("runs-too", cpu="4", node="m")
+    cluster.pod("waits-too", cpu="2")
+    cluster.schedule_all()
+    for name, node in (("waits", "n"), ("waits-too", "m")):
+        evidence = cluster.attempts(name)[0].preemption
+        assert isinstance(evidence, PreemptionEvidence)
+        assert [names for _, names in evidence.refusals] == [(node,)]
+
+
+def test_an_attempt_that_finds_a_node_otherwise_says_so() -> None:
+    cluster = Cluster()
+    full(cluster)
+    cluster.pod("waits", cpu="2", memory="1Gi")
+    cluster.schedule_all()
+    cluster.node("n", cpu="4", memory="1Mi", pods=1000)
+    cluster.pod("waits-too", cpu="2", memory="1Gi")
+    cluster.schedule_all()
+    messages = [cluster.attempts(name)[0].message for name in ("waits", "waits-too")]
+    assert messages[0] != messages[1] and "Insufficient memory" in messages[1]
