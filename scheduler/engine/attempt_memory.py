@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from scheduler.engine.attempt import Attempt
 from scheduler.framework.diagnosis import Diagnosis
@@ -28,6 +29,21 @@ _WHOLE: Final = 64
 _PLAIN_BYTES: Final = 2500
 """Approximate size in bytes of an attempt that found a node."""
 _MAX_BYTES: Final = 32 * 2**20
+_MAX_REDUCED: Final = 32
+"""Evidences of which it is known what is left of them: of the templates whose pods fail in turn. Each may hold an entry
+for every node."""
+
+
+class _Reduced(Struct, frozen=True):
+    """What is left of the evidence of an attempt. ``diagnosis`` and ``preemption`` are what it was made of, which
+    attempts that failed alike share: they live as long as it is kept, so that their identities stand for them."""
+
+    diagnosis: Diagnosis | None
+    preemption: object
+    total_nodes: int
+    refused: tuple[RefusedNodes, ...]
+    summary: object
+    nbytes: int
 
 
 class AttemptMemory:
@@ -47,8 +63,8 @@ class AttemptMemory:
         self._bytes_of: dict[str, int] = {}
         """Key of each pod whose attempt was reduced → its size in bytes."""
         self.bytes = 0
-        self._last_refused: tuple[Diagnosis | None, int, tuple[RefusedNodes, ...]] = None, 0, ()
-        self._last_summary: tuple[PreemptionEvidence, PreemptionSummary] | None = None
+        self._reduced: dict[tuple[int, int], _Reduced] = {}
+        """By the identities of a diagnosis's codes and of a preemption's evidence."""
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -76,30 +92,31 @@ class AttemptMemory:
     def _cut_down(self, attempt: Attempt) -> None:
         if self._attempts.get(attempt.pod) is not attempt:
             return
-        if attempt.diagnosis is not None:
-            attempt.refused = self._refused_nodes(attempt.diagnosis, attempt.total_nodes)
-            attempt.diagnosis = None
-        if isinstance(attempt.preemption, PreemptionEvidence):
-            attempt.preemption = self._summary(attempt.preemption)
-        self._weigh(attempt)
-
-    def _refused_nodes(self, diagnosis: Diagnosis, total_nodes: int) -> tuple[RefusedNodes, ...]:
-        """Those of the last one, if the attempt failed like it: then it shares its codes."""
-        of, nodes, refused = self._last_refused
-        if of is None or of.codes is not diagnosis.codes or nodes != total_nodes:
-            refused = refused_nodes(diagnosis, self._names(), total_nodes)
-            self._last_refused = diagnosis, total_nodes, refused
-        return refused
-
-    def _summary(self, evidence: PreemptionEvidence) -> PreemptionSummary:
-        if self._last_summary is None or self._last_summary[0] is not evidence:
-            self._last_summary = evidence, summary_of(evidence, MAX_CANDIDATES, MAX_NAMES)
-        return self._last_summary[1]
-
-    def _weigh(self, attempt: Attempt) -> None:
-        size = _size_of(attempt)
+        reduced = self._reduced_of(attempt)
+        attempt.refused, attempt.preemption, attempt.diagnosis = reduced.refused, reduced.summary, None
+        size = _own_bytes(attempt) + reduced.nbytes
         self._bytes_of[attempt.pod] = size
         self.bytes += size
+
+    def _reduced_of(self, attempt: Attempt) -> _Reduced:
+        diagnosis, preemption = attempt.diagnosis, attempt.preemption
+        key = id(diagnosis.codes if diagnosis is not None else None), id(preemption)
+        known = self._reduced.get(key)
+        if known is not None and known.total_nodes == attempt.total_nodes:
+            return known
+        refused = attempt.refused
+        if diagnosis is not None:
+            refused = refused_nodes(diagnosis, self._names(), attempt.total_nodes)
+        summary = preemption
+        if isinstance(preemption, PreemptionEvidence):
+            summary = summary_of(preemption, MAX_CANDIDATES, MAX_NAMES)
+        nbytes = _shared_bytes(refused, summary)
+        made = _Reduced(diagnosis, preemption, attempt.total_nodes, refused, summary, nbytes)
+        if diagnosis is not None:
+            if len(self._reduced) >= _MAX_REDUCED:
+                self._reduced.clear()
+            self._reduced[key] = made
+        return made
 
     def _evict(self) -> None:
         while self._attempts and (len(self._attempts) > self._max_attempts or self.bytes > self._max_bytes):
@@ -123,13 +140,16 @@ def refused_nodes(diagnosis: Diagnosis, names: Sequence[str], total_nodes: int) 
     return tuple(sorted(entries, key=lambda entry: -entry.count))
 
 
-def _size_of(attempt: Attempt) -> int:
-    """The approximate size in bytes of a reduced attempt."""
+def _own_bytes(attempt: Attempt) -> int:
+    """The approximate size in bytes of an attempt beside its evidence."""
     size = 1200 + len(attempt.message) + 100 * len(attempt.total)
     size += 80 * len(attempt.shares or ())
-    size += sum(200 + 80 * len(scores) for scores in attempt.scores.values())
-    size += sum(150 + 8 * len(entry.names) for entry in attempt.refused)
-    found = attempt.preemption
+    return size + sum([200 + 80 * len(scores) for scores in attempt.scores.values()])
+
+
+def _shared_bytes(refused: Sequence[RefusedNodes], found: object) -> int:
+    """The approximate size in bytes of reduced evidence. It counts for each attempt that shares it."""
+    size = sum(150 + 8 * len(entry.names) for entry in refused)
     if isinstance(found, PreemptionSummary):
         size += 300 + len(found.message) + sum(150 + 8 * len(entry.names) for entry in found.refusals)
         size += sum(map(len, found.faults))

@@ -17,15 +17,30 @@ def diagnose(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | No
 
     Pods of a class that fail alike share one diagnosis; others know it by its ``codes``.
     """
-    filters, version = run.filters, run.filters.first.version
     is_of_pod = feasible.beside_nominated or feasible.refusals or feasible.rejectors or tried_first
-    is_of_class = not is_of_pod and run.context.placement is None
-    if is_of_class and filters.diagnosed is not None and filters.diagnosed[0] == version:
-        return filters.diagnosed[1]
+    if is_of_pod or run.context.placement is not None:
+        return _diagnosed(run, feasible, tried_first)
+    filters = run.filters
+    of, known = (filters.first.version, run.view.table.node_version), filters.diagnosed
+    if known is not None and known[0] == of:
+        return known[1]
     diagnosis = _diagnosed(run, feasible, tried_first)
-    if is_of_class:
-        filters.keep_diagnosis(version, diagnosis)
+    if known is not None and isinstance(known[0], tuple) and known[0][1] == of[1] and _is_same(known[1], diagnosis):
+        # Rows have changed, but not what is said of them: whatever was worked out from these codes still holds.
+        diagnosis = known[1]
+    filters.keep_diagnosis(of, diagnosis)
     return diagnosis
+
+
+def _is_same(one: Diagnosis, other: Diagnosis) -> bool:
+    """Of two diagnoses of one class without a refusal of the pod as a whole: whether they say the same of each row."""
+    return (
+        one.refusals == other.refusals
+        and one.absent == other.absent
+        and one.unschedulable_plugins == other.unschedulable_plugins
+        and one.pending_plugins == other.pending_plugins
+        and np.array_equal(one.codes, other.codes)
+    )
 
 
 def refused_as_a_whole(run: Run, refusal: Refusal) -> Diagnosis:

@@ -200,7 +200,9 @@ class Engine(EngineParts):
         if self.queue.has_held:
             for queued, is_error in self.queue.take_held():
                 commands += self.reports.held_back(queued, is_error, self.handlers.gave_up_room(queued, now), now)
-        return self._with_problems(commands)
+        if self.facts.problems:
+            commands += [ReportProblem(message) for message in self.facts.take_problems()]
+        return commands
 
     def schedule_one(self, now: Now) -> list[Command] | None:
         """Try the next pod, or the next member of the group that is being tried: these two take turns, unless the pod
@@ -268,18 +270,15 @@ class Engine(EngineParts):
                 commands += self._drain(more, now) if more else ()
         return commands
 
-    def _with_problems(self, commands: list[Command]) -> list[Command]:
-        if self.facts.problems:
-            commands += [ReportProblem(message) for message in self.facts.take_problems()]
-        return commands
-
     # --- one pod, or a group of them ----------------------------------------------------------------------------------
 
     def _try(self, queued: QueuedPod, now: Now) -> Sequence[Step]:
         profile, steps = self.tries.profile_of(queued)
         if profile is None:
             return steps
-        return self.cycles.begin(queued, profile, self.tries.attempt(queued, profile, now), self.queue.cycle, now)
+        attempt = self.tries.attempt(queued, profile, now)
+        known = self.tries.known_end(queued, profile, attempt, now)
+        return known or self.cycles.begin(queued, profile, attempt, self.queue.cycle, now)
 
     def _try_group(self, first: QueuedPod, now: Now) -> Sequence[Step]:
         unit, steps = self.tries.unit_of(first, now)

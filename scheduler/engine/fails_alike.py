@@ -12,7 +12,7 @@ from scheduler.engine.outcome import NotPlaced
 from scheduler.framework.post_filter import NominationMode
 from scheduler.messages.now import Now
 
-_OF_THE_CLUSTER: Final = BUILT_IN_NAMES | {NODE_SCOPE_PLUGIN}
+OF_THE_CLUSTER: Final = BUILT_IN_NAMES | {NODE_SCOPE_PLUGIN}
 """The plugins whose answers depend on the pod's template and the cluster alone."""
 
 
@@ -26,6 +26,6 @@ def fails_alike(ended: CycleEnded, outcome: NotPlaced, room: MakingRoom, now: No
     if ended.attempt.diagnosis is None or ended.attempt.feasible_nodes:
         return False
     post_filters = {plugin.name for plugin in ended.profile.post_filter_plugins}
-    if not (outcome.unschedulable_plugins <= _OF_THE_CLUSTER and post_filters <= _OF_THE_CLUSTER):
+    if not (outcome.unschedulable_plugins <= OF_THE_CLUSTER and post_filters <= OF_THE_CLUSTER):
         return False
     return not room.policy_of(ended.queued.info, now).excluded_nodes

@@ -85,7 +85,8 @@ class EngineParts:
             likeness_key=self.cache.likeness_key,
             group_of=self.cache.groups.key_of,
         )
-        self.tries = Tries(profiles, self.queue, self.cache, self.room, bool(extenders))
+        kept = Kept()
+        self.tries = Tries(profiles, self.queue, self.cache, self.room, bool(extenders), kept)
         ours = OurPods(frozenset(profiles), settings.counts_foreign_nominations)
         self.handlers = EventHandlers(
             self.cache, self.queue, self.known_pods, self.bindings, self.room, ours, stopwatch
@@ -114,7 +115,7 @@ class EngineParts:
             tickets=self.tickets,
             report=self.facts.problem,
             documents=self.documents,
-            kept=Kept(),
+            kept=kept,
             percentage_of_nodes_to_score=settings.percentage_of_nodes_to_score,
         )
         self.cycles = Cycles(self._context, self.deadlines)

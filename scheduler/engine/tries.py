@@ -11,8 +11,11 @@ from scheduler.engine.failure import skipped
 from scheduler.engine.group_cycle import GroupUnit, Member
 from scheduler.engine.group_members import by_urgency, ends_of_several_profiles
 from scheduler.engine.internal import CycleEnded, Step
+from scheduler.engine.known_failures import KnownFailures, is_repeatable
 from scheduler.engine.making_room.room import MakingRoom
 from scheduler.engine.outcome import NotPlaced
+from scheduler.framework.plugin_times import TIMED_CYCLES
+from scheduler.framework.post_filter import Kept
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.queue.aftermath import Fate
@@ -21,7 +24,7 @@ from scheduler.queue.scheduling_queue import SchedulingQueue
 
 
 class Tries:
-    """``profiles``: those in force, by scheduler name."""
+    """``profiles``: those in force, by scheduler name. ``kept``: what the profiles' attempts keep for each other."""
 
     def __init__(
         self,
@@ -30,6 +33,7 @@ class Tries:
         cache: ClusterCache,
         room: MakingRoom,
         has_extenders: bool,
+        kept: Kept,
     ) -> None:
         self.profiles = profiles
         self._room = room
@@ -38,6 +42,7 @@ class Tries:
         """The attempt begun last, for reports."""
         self._queue = queue
         self._cache = cache
+        self._kept = kept
 
     def next(self, plain_from: int | None, now: Now) -> QueuedPod | None:
         """The next pod to be tried, as by ``SchedulingQueue.pop``."""
@@ -45,8 +50,34 @@ class Tries:
 
     def failed(self, ended: CycleEnded, outcome: NotPlaced, fate: Fate, now: Now) -> None:
         """The attempt found no node; where pods like this one would not either, they are not taken early."""
-        if fate is Fate.REQUEUED and not self._has_extenders and fails_alike(ended, outcome, self._room, now):
-            self._queue.found_no_node(ended.queued, self._cache.state)
+        if fate is not Fate.REQUEUED or self._has_extenders:
+            return
+        queued, state, known = ended.queued, self._cache.state, self._kept.of(KnownFailures)
+        key = self._queue.class_of(queued)
+        before = known.get(key, state)
+        if before is None or before.outcome is not outcome:
+            if not fails_alike(ended, outcome, self._room, now):
+                return
+            pod = queued.info
+            if key != pod.uid and is_repeatable(ended.profile, pod, outcome, ended.attempt, self._cache.table):
+                known.put(key, state, outcome, ended.attempt)
+        self._queue.found_no_node(queued, state)
+
+    def known_end(self, queued: QueuedPod, profile: Profile, attempt: Attempt, now: Now) -> Sequence[Step]:
+        """The end of an attempt that is known before it, which it completes; nothing where the pod has to be tried.
+
+        Cycles whose plugins are timed are run, so that there is something to time.
+        """
+        info = queued.info
+        if self._queue.cycle % TIMED_CYCLES == 1 or self._has_extenders:
+            return ()
+        end = self._kept.of(KnownFailures).get(self._queue.class_of(queued), self._cache.state)
+        if end is None or self._cache.nominator.nominated_node(info.uid) or len(self._room):
+            return ()
+        if self._room.policy_of(info, now).excluded_nodes:
+            return ()
+        end.fill_in(attempt)
+        return (CycleEnded(queued, profile, attempt, end.outcome),)
 
     def profile_of(self, queued: QueuedPod) -> tuple[Profile | None, Sequence[Step]]:
         """The profile of a pod that is to be tried; None, and the report on it, for one that is not."""

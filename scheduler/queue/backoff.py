@@ -35,7 +35,7 @@ class BackoffQueues:
         self._maximum = maximum
         self._in_windows = in_windows
         self._urgency = order_by(queue_sort)
-        self._rejected = EarlyHeap(self._by_expiration_and_urgency, self._class_of)
+        self._rejected = EarlyHeap(self._by_expiration_and_urgency, self.class_of)
         self._errors = PodHeap(self._by_expiration)
 
     def set_limits(self, initial: int, maximum: int) -> None:
@@ -76,7 +76,7 @@ class BackoffQueues:
     def _by_expiration_and_urgency(self, record: QueuedPod) -> SortKey:
         return (self.expiration(record), *self._urgency(record))
 
-    def _class_of(self, record: QueuedPod) -> Hashable:
+    def class_of(self, record: QueuedPod) -> Hashable:
         """Equal for pods whose attempts end alike; the UID of a pod with a state of its own, which is like no other."""
         if record.group or _has_own_state(record.info):
             return record.uid

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from heapq import heapify, heappop, heappush
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.sort_keys import SortKey
 from scheduler.queue.pod_heap import Entry, Order, PodHeap, Ranked
 from scheduler.queue.queued_pod import QueuedPod
@@ -30,8 +31,8 @@ ClassOf = Callable[[QueuedPod], Hashable]
 class _Class:
     """Pods of one class. ``front``: the serial of the pod under which the class is found among the others, 0 = it is
     not to be found. ``failed_at``: the state of the cluster in which an attempt of one of them found no node.
-    ``witness``: the pod of that attempt, with the attempt's number, where all that could help any pod of the class is
-    an event that moves this one."""
+    ``witness``: the pod of that attempt, with the attempt's number and the pod as it was then, where all that could
+    help any pod of the class is an event that moves this one."""
 
     __slots__ = ("count", "failed_at", "front", "is_aside", "key", "ranked", "witness")
 
@@ -42,7 +43,7 @@ class _Class:
         self.front = 0
         self.failed_at: Hashable = None
         self.is_aside = False
-        self.witness: tuple[QueuedPod, int] | None = None
+        self.witness: tuple[QueuedPod, int, PodInfo] | None = None
 
     def put(self, ranked: Ranked) -> None:
         heappush(self.ranked, ranked)
@@ -141,19 +142,21 @@ class EarlyHeap(PodHeap):
         """Whether nothing has happened that may help a pod of the class since one of them was tried."""
         if of.witness is None:
             return False
-        record, attempts = of.witness
-        if record.attempts == attempts and waits(record) and self._class_of(record) == of.key:
+        record, attempts, info = of.witness
+        is_still_one = record.attempts == attempts and waits(record)
+        if is_still_one and (record.info is info or self._class_of(record) == of.key):
             return True
         of.witness = None
         return False
 
     def failed(self, record: QueuedPod, state: Hashable, is_witness: bool = False) -> None:
         """In this state of the cluster an attempt of this pod, which is not here, found no node; nor would one of the
-        others of its class. ``is_witness``: nor in later states, as long as it waits."""
-        of = self._classes.get(self._class_of(record))
+        others of its class. ``is_witness``: nor in later states, as long as it waits; then its class depends on
+        nothing but the pod."""
+        of = self._classes.get(self._class_of(record)) if self._classes else None
         if of is not None:
             of.failed_at = state
-            of.witness = (record, record.attempts) if is_witness else None
+            of.witness = (record, record.attempts, record.info) if is_witness else None
 
     def forget_failures(self) -> None:
         """Forget which classes found no node: attempts may answer differently in the same state of the cluster."""

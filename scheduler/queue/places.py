@@ -49,7 +49,7 @@ class Places:
             if strategy is Strategy.AFTER_BACKOFF and self.backoff.is_backing_off(record, time):
                 self.backoff.add(record)
                 self._facts.incoming["backoff", label] += 1
-                return self.place_of(record)
+                return Place.BACKOFF if record.rejectors else Place.ERROR_BACKOFF
             self.make_active(record, label, time)
             return Place.ACTIVE
         if not len(self.pool):
@@ -57,7 +57,7 @@ class Places:
         self.pool.put(record)
         if is_new_to_pool:
             self._facts.incoming["unschedulable", label] += 1
-        return self.place_of(record)
+        return Place.GATED if record.is_gated else Place.UNSCHEDULABLE
 
     def make_active(self, record: QueuedPod, label: str, time: int) -> None:
         self.note_ready(record, time)

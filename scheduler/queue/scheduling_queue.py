@@ -229,6 +229,10 @@ class SchedulingQueue(QueueListing):
         taken early from the back-off before there is another, and none while it is in the pool."""
         self._places.backoff.found_no_node(record, state)
 
+    def class_of(self, record: QueuedPod) -> Hashable:
+        """Equal for pods whose attempts end alike; the UID of a pod that is like no other."""
+        return self._places.backoff.class_of(record)
+
     def done(self, uid: str) -> None:
         """Ends the attempt, so that its events need not be kept. Unknown pods are ignored."""
         self.finish_waking()

@@ -33,6 +33,24 @@ def test_the_newest_attempts_stay_whole_and_older_ones_keep_counts_and_the_first
     assert (entry.refusal.plugin, entry.count, entry.names) == ("Fit", 200, tuple(NAMES[:MAX_NAMES]))
 
 
+def test_attempts_that_failed_alike_share_what_is_left_and_others_keep_their_own() -> None:
+    memory = AttemptMemory(1_000, lambda: NAMES)
+    kinds = [attempt("a"), attempt("b", message="longer")]
+    kinds[1].diagnosis = Diagnosis.of_rows({row: unschedulable("taken").by("Ports") for row in range(3)}, 200)
+    kinds[1].preemption = PreemptionEvidence(eligible=True, message="in vain")
+    for number in range(200):
+        made = attempt(f"default/{number}", kinds[number % 2].message)
+        made.diagnosis, made.preemption = kinds[number % 2].diagnosis, kinds[number % 2].preemption
+        memory.remember(made)
+    old = [memory.of(f"default/{number}") for number in range(4)]
+    plugins = [[entry.refusal.plugin for entry in each.refused] for each in old if each is not None]
+    assert plugins == [["Fit"], ["Ports"], ["Fit"], ["Ports"]]
+    assert [each.message for each in old if each is not None] == ["no", "longer", "no", "longer"]
+    summaries = [each.preemption for each in old if each is not None]
+    assert summaries[0] is summaries[2] is None
+    assert isinstance(summaries[1], PreemptionSummary) and summaries[1] is summaries[3]
+
+
 def test_a_page_says_the_same_of_an_attempt_before_and_after_it_was_cut_down() -> None:
     cluster = Cluster()
     for number in range(MAX_CANDIDATES - 1):

@@ -3,23 +3,56 @@ no node, neither do the others while the cluster does not change."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from typing import Final, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.pod_template import is_large, template_key, template_of
+from scheduler.cluster.pod_template import is_large, template_key
 from scheduler.cluster.volumes.csi import attachable
 from scheduler.cluster.volumes.facts import Volumes
 from scheduler.cluster.volumes.migration import in_tree_plugin
 from scheduler.objects.memo import has_many_parts
-from scheduler.objects.pod import Volume
+from scheduler.objects.pod import PodSpec, Volume
 from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim
 from scheduler.objects.volume_sources import DiskSources
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
 _NO_SOURCE = dict.fromkeys(DiskSources.__struct_fields__)
+
+_MAX_REMEMBERED: Final = 2048
+"""Objects of one kind whose facts are remembered, for pods that are tried and wait in turn: 6 MB of ordinary ones."""
+_MAX_BYTES: Final = 4096
+"""Of what is remembered of one object; of a longer one nothing is."""
+
+Asked = TypeVar("Asked")
+Fact = TypeVar("Fact")
+
+
+class _Facts(Generic[Asked, Fact]):
+    """A function of immutable objects whose latest results are remembered by the objects' identity, since a hash over
+    all their fields would cost as much."""
+
+    __slots__ = ("_known", "_work_out")
+
+    def __init__(self, work_out: Callable[[Asked], tuple[Fact, int]]) -> None:
+        """``work_out`` returns the fact and its size in bytes."""
+        self._work_out = work_out
+        self._known: dict[int, tuple[Asked, Fact]] = {}
+
+    def of(self, asked: Asked) -> Fact:
+        known = self._known.get(id(asked))
+        if known is not None:
+            # Kept alive by its entry, so no other object has its identity.
+            return known[1]
+        fact, nbytes = self._work_out(asked)
+        if nbytes <= _MAX_BYTES:
+            if len(self._known) >= _MAX_REMEMBERED:
+                self._known.clear()
+            self._known[id(asked)] = asked, fact
+        return fact
 
 
 def likeness_key(info: PodInfo, volumes: Volumes) -> Hashable | None:
@@ -42,8 +75,14 @@ def likeness_key(info: PodInfo, volumes: Volumes) -> Hashable | None:
             if fact is None:
                 return None
             facts.append(fact)
-    unnamed = tuple([_unnamed(volume) for volume in mounted])
-    return template_of(info, replace(info.pod.spec, volumes=unnamed)), tuple(facts)
+    template = template_key(info)
+    return (*template[:-1], _SPECS.of(info.pod.spec), *facts) if template is not None else None
+
+
+def _without_names(spec: PodSpec) -> tuple[bytes, int]:
+    """A spec without the names of its claims, as JSON."""
+    encoded = _ENCODER.encode(replace(spec, volumes=tuple([_unnamed(volume) for volume in spec.volumes])))
+    return encoded, len(encoded)
 
 
 def _unnamed(volume: Volume) -> Volume:
@@ -59,24 +98,28 @@ def _claim_fact(key: str, volumes: Volumes) -> Hashable | None:
     volume = volumes.volume(claim.spec.volume_name)
     if volume is None or volumes.is_attached(volume):
         return None
-    return _of_claim(claim), _of_volume(volume), volume.is_claimed_by(claim)
+    return _CLAIMS.of(claim), _VOLUMES.of(volume), volume.is_claimed_by(claim)
 
 
-def _of_claim(claim: PersistentVolumeClaim) -> Hashable:
+def _of_claim(claim: PersistentVolumeClaim) -> tuple[Hashable, int]:
     metadata = claim.metadata
-    return (
-        claim.storage_class,
-        metadata.deletion_timestamp is not None,
-        _ENCODER.encode((replace(claim.spec, volume_name=""), claim.status)),
-    )
+    encoded = _ENCODER.encode((replace(claim.spec, volume_name=""), claim.status))
+    return (claim.storage_class, metadata.deletion_timestamp is not None, encoded), len(encoded)
 
 
-def _of_volume(volume: PersistentVolume) -> Hashable:
+def _of_volume(volume: PersistentVolume) -> tuple[Hashable, int]:
     metadata, attached = volume.metadata, attachable(volume)
-    return (
+    encoded = _ENCODER.encode((replace(volume.spec, claim_ref=None, **_NO_SOURCE), volume.status, metadata.labels))
+    fact = (
         attached.driver if attached is not None else "",
         in_tree_plugin(volume.spec),
         volume.storage_class,
         metadata.deletion_timestamp is not None,
-        _ENCODER.encode((replace(volume.spec, claim_ref=None, **_NO_SOURCE), volume.status, metadata.labels)),
+        encoded,
     )
+    return fact, len(encoded)
+
+
+_SPECS: Final = _Facts(_without_names)
+_CLAIMS: Final = _Facts(_of_claim)
+_VOLUMES: Final = _Facts(_of_volume)

@@ -52,9 +52,9 @@ class ClassFilters:
         """The names of the nodes to evaluate; None = all."""
         self.first = FirstRefusals()
         """The first refusal of each row."""
-        self.diagnosed: tuple[int | Refusal, Diagnosis] | None = None
-        """The last diagnosis that says what the class's answers say and no more, with the version of ``first`` or the
-        ``pre_refusal`` that it is of: attempts that found the same share it."""
+        self.diagnosed: tuple[tuple[int, int] | Refusal, Diagnosis] | None = None
+        """The last diagnosis that says what the class's answers say and no more, with the versions of ``first`` and of
+        the nodes, or the ``pre_refusal``, that it is of: attempts that found the same share it."""
         self.columns_made = 0
         """Grows with each column that is allocated: the class's size in bytes may have changed."""
         self._table = RefusalTable()
@@ -93,7 +93,7 @@ class ClassFilters:
         kept = self.diagnosed[1].codes.nbytes if self.diagnosed is not None else 0
         return kept + self.codes.nbytes + sum(slot.codes.nbytes for slot in self._slots if slot.codes is not None)
 
-    def keep_diagnosis(self, of: int | Refusal, diagnosis: Diagnosis) -> None:
+    def keep_diagnosis(self, of: tuple[int, int] | Refusal, diagnosis: Diagnosis) -> None:
         """``diagnosed`` from now on."""
         if self.diagnosed is None or len(self.diagnosed[1].codes) != len(diagnosis.codes):
             self.columns_made += 1

@@ -69,6 +69,18 @@ def test_what_claims_and_volumes_say_makes_a_difference(of_claim: dict[str, Any]
     assert cache.likeness_key(member(cache, "db-0")) != cache.likeness_key(other)
 
 
+def test_a_claim_or_volume_that_has_changed_is_looked_at_again() -> None:
+    cache = cluster()
+    waiting = member(cache, "db-0")
+    first = cache.likeness_key(waiting)
+    show(cache, builders.claim("db-0", volume="pv-db-0", size="2Gi"))
+    second = cache.likeness_key(waiting)
+    owner = {"namespace": "default", "name": "db-0"}
+    labels = {"topology.kubernetes.io/zone": "z"}
+    show(cache, builders.volume("pv-db-0", csi=("csi.test", "handle-db-0"), claimed_by=owner, labels=labels))
+    assert len({first, second, cache.likeness_key(waiting)}) == 3
+
+
 def test_the_rest_of_the_pod_makes_a_difference() -> None:
     cache = cluster()
     others = [member(cache, "db-1", cpu="2"), member(cache, "db-2", labels={"app": "web"})]

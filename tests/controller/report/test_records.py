@@ -17,7 +17,7 @@ import structlog
 from scheduler.controller.report.journal import Journal
 from scheduler.controller.report.journal_file import JournalFile
 from scheduler.controller.report.log_settings import LogSettings
-from scheduler.controller.report.logs import AttemptLog, configure_logs
+from scheduler.controller.report.logs import AttemptLog, attempt_fields, configure_logs
 from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE, Attempt
 from scheduler.errors import ConfigurationError
 from scheduler.framework.diagnosis import Diagnosis
@@ -95,6 +95,24 @@ def test_the_log_has_one_wide_line_for_an_attempt_where_the_verbosity_asks_for_i
     assert line["pod"] == "default/a"
     assert line["victims"] == ["default/v"]
     assert line["feasibleNodes"] == 0
+
+
+def test_the_quick_line_of_an_attempt_is_what_the_processors_would_write() -> None:
+    placed = Attempt("default/b", "2", "tandem", 1, 0, result=SCHEDULED, node="n1", total_nodes=3, feasible_nodes=2)
+    placed.durations = {"Filter": 0.000012, "Score": 0.0}
+    placed.was_class_known = True
+    for attempt in (refused(), placed, Attempt("", "", "", 0, 0, result=UNSCHEDULABLE)):
+        stream = io.StringIO()
+        try:
+            configure_logs(LogSettings("json", 2), stream)
+            AttemptLog(2).write(attempt)
+            event = json.loads(stream.getvalue())["event"]
+            structlog.get_logger().info(event, **attempt_fields(attempt))
+        finally:
+            structlog.reset_defaults()
+        quick, plain = stream.getvalue().splitlines()
+        assert list(json.loads(quick)) == list(json.loads(plain))
+        assert json.loads(quick) | {"timestamp": ""} == json.loads(plain) | {"timestamp": ""}
 
 
 def test_errors_are_logged_at_any_verbosity(log_lines: list[dict[str, Any]]) -> None:

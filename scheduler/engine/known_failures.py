@@ -1,0 +1,94 @@
+"""Ends of attempts that found no node, which hold for the next pods of their class while the cluster does not change.
+
+A thousand pods of one template that wait for the same thing are tried one after the other, often with nothing in
+between. What the first of them came to each of them comes to: the refusals, the message, the plugins to be blamed. So
+no plugin is asked again. It is an attempt like any other all the same: counted, reported, and followed by the pod's own
+back-off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Final
+
+from msgspec import Struct
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.table import NodeTable
+from scheduler.engine.attempt import Attempt
+from scheduler.engine.fails_alike import OF_THE_CLUSTER
+from scheduler.engine.outcome import NotPlaced
+from scheduler.framework.class_run import PluginPoint
+from scheduler.framework.diagnosis import Diagnosis
+from scheduler.framework.profile import Profile
+
+MAX_KNOWN: Final = 64
+"""Classes whose end is known in one state of the cluster. Each holds a number for each node."""
+
+_BY_THE_CLOCK: Final = frozenset({"DynamicResources"})
+"""Plugins whose refusals depend on the time, too."""
+
+
+class KnownEnd(Struct, frozen=True):
+    """What an attempt came to, and what the next one like it shares with it."""
+
+    outcome: NotPlaced
+    total_nodes: int
+    diagnosis: Diagnosis | None
+    preemption: object
+    evaluated: frozenset[PluginPoint]
+    only_nodes: frozenset[str] | None
+    points: tuple[str, ...]
+    """Extension points that the attempt came by."""
+
+    def fill_in(self, attempt: Attempt) -> None:
+        """Complete the attempt of another pod. No plugin was asked, so its extension points took no time."""
+        attempt.total_nodes = attempt.evaluated_nodes = self.total_nodes
+        attempt.was_class_known = True
+        attempt.diagnosis, attempt.preemption = self.diagnosis, self.preemption
+        attempt.evaluated, attempt.only_nodes = self.evaluated, self.only_nodes
+        attempt.durations = dict.fromkeys(self.points, 0.0)
+
+
+class KnownFailures:
+    """Ends by class, in one state of the cluster (``ClusterCache.state``)."""
+
+    __slots__ = ("_ends", "_state")
+
+    def __init__(self) -> None:
+        self._ends: dict[Hashable, KnownEnd] = {}
+        self._state: Hashable = None
+
+    def get(self, key: Hashable, state: Hashable) -> KnownEnd | None:
+        return self._ends.get(key) if state == self._state else None
+
+    def put(self, key: Hashable, state: Hashable, outcome: NotPlaced, attempt: Attempt) -> None:
+        """This attempt at a pod of the class ended so."""
+        if state != self._state or len(self._ends) >= MAX_KNOWN:
+            self._ends.clear()
+            self._state = state
+        self._ends[key] = KnownEnd(
+            outcome,
+            attempt.total_nodes,
+            attempt.diagnosis,
+            attempt.preemption,
+            attempt.evaluated,
+            attempt.only_nodes,
+            tuple(attempt.durations),
+        )
+
+
+def is_repeatable(profile: Profile, pod: PodInfo, outcome: NotPlaced, attempt: Attempt, table: NodeTable) -> bool:
+    """Whether a pod of the class would get this very end: of an attempt that ``fails_alike``.
+
+    It has changed nothing: no chance was taken for dry runs of preemption, and the next sample of nodes begins where
+    this one began, since all nodes were looked at. And no plugin of a user has been asked, which may answer each pod
+    otherwise even if it refuses none.
+    """
+    lowest = table.priorities.lowest if table.priorities is not None else None
+    if table.priorities is None or (lowest is not None and lowest < pod.priority):
+        return False
+    if attempt.evaluated_nodes != attempt.total_nodes or outcome.unschedulable_plugins & _BY_THE_CLOCK:
+        return False
+    asked = (*profile.pre_filter_plugins, *profile.filter_plugins)
+    return all(plugin.name in OF_THE_CLUSTER for plugin in asked)
