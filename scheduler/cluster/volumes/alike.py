@@ -25,7 +25,8 @@ _NO_SOURCE = dict.fromkeys(DiskSources.__struct_fields__)
 _MAX_REMEMBERED: Final = 2048
 """Objects of one kind whose facts are remembered, for pods that are tried and wait in turn: 6 MB of ordinary ones."""
 _MAX_BYTES: Final = 4096
-"""Of what is remembered of one object; of a longer one nothing is."""
+"""Of an object, as JSON: an entry keeps the whole object, after its deletion too, so of a longer one nothing is
+remembered."""
 
 Asked = TypeVar("Asked")
 Fact = TypeVar("Fact")
@@ -37,8 +38,7 @@ class _Facts(Generic[Asked, Fact]):
 
     __slots__ = ("_known", "_work_out")
 
-    def __init__(self, work_out: Callable[[Asked], tuple[Fact, int]]) -> None:
-        """``work_out`` returns the fact and its size in bytes."""
+    def __init__(self, work_out: Callable[[Asked], Fact]) -> None:
         self._work_out = work_out
         self._known: dict[int, tuple[Asked, Fact]] = {}
 
@@ -47,8 +47,8 @@ class _Facts(Generic[Asked, Fact]):
         if known is not None:
             # Kept alive by its entry, so no other object has its identity.
             return known[1]
-        fact, nbytes = self._work_out(asked)
-        if nbytes <= _MAX_BYTES:
+        fact = self._work_out(asked)
+        if len(_ENCODER.encode(asked)) <= _MAX_BYTES:
             if len(self._known) >= _MAX_REMEMBERED:
                 self._known.clear()
             self._known[id(asked)] = asked, fact
@@ -79,10 +79,9 @@ def likeness_key(info: PodInfo, volumes: Volumes) -> Hashable | None:
     return (*template[:-1], _SPECS.of(info.pod.spec), *facts) if template is not None else None
 
 
-def _without_names(spec: PodSpec) -> tuple[bytes, int]:
+def _without_names(spec: PodSpec) -> bytes:
     """A spec without the names of its claims, as JSON."""
-    encoded = _ENCODER.encode(replace(spec, volumes=tuple([_unnamed(volume) for volume in spec.volumes])))
-    return encoded, len(encoded)
+    return _ENCODER.encode(replace(spec, volumes=tuple([_unnamed(volume) for volume in spec.volumes])))
 
 
 def _unnamed(volume: Volume) -> Volume:
@@ -101,23 +100,24 @@ def _claim_fact(key: str, volumes: Volumes) -> Hashable | None:
     return _CLAIMS.of(claim), _VOLUMES.of(volume), volume.is_claimed_by(claim)
 
 
-def _of_claim(claim: PersistentVolumeClaim) -> tuple[Hashable, int]:
+def _of_claim(claim: PersistentVolumeClaim) -> Hashable:
     metadata = claim.metadata
-    encoded = _ENCODER.encode((replace(claim.spec, volume_name=""), claim.status))
-    return (claim.storage_class, metadata.deletion_timestamp is not None, encoded), len(encoded)
+    return (
+        claim.storage_class,
+        metadata.deletion_timestamp is not None,
+        _ENCODER.encode((replace(claim.spec, volume_name=""), claim.status)),
+    )
 
 
-def _of_volume(volume: PersistentVolume) -> tuple[Hashable, int]:
+def _of_volume(volume: PersistentVolume) -> Hashable:
     metadata, attached = volume.metadata, attachable(volume)
-    encoded = _ENCODER.encode((replace(volume.spec, claim_ref=None, **_NO_SOURCE), volume.status, metadata.labels))
-    fact = (
+    return (
         attached.driver if attached is not None else "",
         in_tree_plugin(volume.spec),
         volume.storage_class,
         metadata.deletion_timestamp is not None,
-        encoded,
+        _ENCODER.encode((replace(volume.spec, claim_ref=None, **_NO_SOURCE), volume.status, metadata.labels)),
     )
-    return fact, len(encoded)
 
 
 _SPECS: Final = _Facts(_without_names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -79,6 +80,18 @@ def test_a_claim_or_volume_that_has_changed_is_looked_at_again() -> None:
     labels = {"topology.kubernetes.io/zone": "z"}
     show(cache, builders.volume("pv-db-0", csi=("csi.test", "handle-db-0"), claimed_by=owner, labels=labels))
     assert len({first, second, cache.likeness_key(waiting)}) == 3
+
+
+@pytest.mark.parametrize(("size", "kept"), [(10, 1), (10_000, 0)])
+def test_a_large_claim_is_not_kept_for_what_was_made_of_it(size: int, kept: int) -> None:
+    """A tenant could leave two thousand deleted claims of a megabyte behind."""
+    cache = cluster()
+    waiting = member(cache, "db-0")
+    claim = builders.claim("db-0", volume="pv-db-0", annotations={"note": "x" * size})
+    show(cache, claim)
+    before = sys.getrefcount(claim)
+    assert cache.likeness_key(waiting) is not None
+    assert sys.getrefcount(claim) - before == kept
 
 
 def test_the_rest_of_the_pod_makes_a_difference() -> None:
