@@ -27,13 +27,19 @@ class Waking:
     def is_under_way(self) -> bool:
         return bool(self._work)
 
-    def begin(self, work: Work, waiting: int) -> int:
-        """Do the work at once if at most a slice of pods is ``waiting`` and nothing else is under way, and return its
-        result; else only note it, and return 0."""
-        if self._work or 0 < self._steps_a_slice < waiting:
-            self._work.append(work)
-            return 0
-        return _result_of(work)
+    def begin(self, work: Work) -> int:
+        """Do the first slice of the work and return its result if that is all of it; else 0, as where other work is
+        under way, behind which it waits."""
+        if not self._work:
+            if not self._steps_a_slice:
+                return _result_of(work)
+            for _ in range(self._steps_a_slice):
+                try:
+                    next(work)
+                except StopIteration as end:
+                    return int(end.value)
+        self._work.append(work)
+        return 0
 
     def go_on(self) -> None:
         for _ in range(self._steps_a_slice):

@@ -259,7 +259,7 @@ class SchedulingQueue(QueueListing):
         if not len(self._places.pool) and not self._waking.is_under_way:
             self._in_flight.append(event, old, new)
             return 0
-        return self._waking.begin(self._moving(event, old, new, self.clock.read(now), only), len(self._places.pool))
+        return self._waking.begin(self._moving(event, old, new, self.clock.read(now), only))
 
     def _moving(
         self, event: ClusterEvent, old: EventObject | None, new: EventObject | None, time: int, only: Only | None
@@ -354,8 +354,7 @@ class SchedulingQueue(QueueListing):
         """Moves the pods whose back-off is over and, every 30 s, those too long in the pool. Returns the number of
         pods moved, 0 where that is only begun (``is_waking``). Does nothing before it is due."""
         self.finish_waking()
-        waiting = len(self._places.pool) + len(self._places.backoff)
-        return self._waking.begin(self._timed.made(self.clock.read(now)), waiting)
+        return self._waking.begin(self._timed.made(self.clock.read(now)))
 
     def close(self) -> None:
         """Stops popping; attempts under way are dropped."""

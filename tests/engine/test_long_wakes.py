@@ -92,6 +92,21 @@ def test_slices_change_neither_the_order_of_attempts_nor_what_they_find(event: s
     assert tried(whole, later(seconds)) == tried(sliced, later(seconds))
 
 
+def test_an_event_that_helps_none_of_many_pods_alike_is_applied_in_one_step() -> None:
+    """Their hints are asked once for all, and the event would otherwise cost another turn of the loop."""
+    engine = build_engine(load(), started=START, seed=1, stopwatch=lambda: 0.0)
+    engine.handle(ObjectObserved(Kind.NODE, node("full", cpu="4")), START)
+    for number in range(PODS):
+        alike = pod(f"p{number:03}", cpu="5", scheduler="tandem-scheduler")
+        engine.handle(ObjectObserved(Kind.POD, alike), START)
+    engine.handle(Synced(), START)
+    while engine.schedule_one(START) is not None:
+        pass
+    engine.handle(ObjectObserved(Kind.NODE, node("small", cpu="1")), later(20.0))
+    assert not engine.is_waking
+    assert engine.queue.pending_counts()["unschedulable"] == PODS
+
+
 def test_pods_that_back_off_leave_in_slices_in_the_same_order() -> None:
     whole, sliced = engine_with_waiting_pods(), engine_with_waiting_pods()
     for engine in (whole, sliced):
