@@ -114,7 +114,7 @@ def _json(event: Any, **_options: Any) -> str:
 
 
 class _AttemptLine(msgspec.Struct, kw_only=True, omit_defaults=True, rename="camel", gc=False):
-    """``attempt_fields`` as a line of JSON, with what the processors add. Empty fields are left out."""
+    """An attempt as a line of the log, with what the processors add at its end. Empty fields are left out."""
 
     pod: str = ""
     uid: str = ""
@@ -127,13 +127,36 @@ class _AttemptLine(msgspec.Struct, kw_only=True, omit_defaults=True, rename="cam
     evaluated_nodes: int = 0
     feasible_nodes: int
     nominated_node: str = ""
-    victims: tuple[str, ...] = ()
-    plugins: tuple[str, ...] = ()
+    victims: list[str] = msgspec.field(default_factory=list)
+    plugins: list[str] = msgspec.field(default_factory=list)
     microseconds: dict[str, int] = msgspec.field(default_factory=dict)
     shared: bool = False
-    event: str
+    event: str = ""
     level: str = ""
-    timestamp: str
+    timestamp: str = ""
+
+
+def _line_of(attempt: Attempt, event: str = "", level: str = "", timestamp: str = "") -> _AttemptLine:
+    return _AttemptLine(
+        pod=attempt.pod,
+        uid=attempt.uid,
+        profile=attempt.scheduler_name,
+        attempt=attempt.number,
+        result=attempt.result,
+        node=attempt.node,
+        message=attempt.message,
+        nodes=attempt.total_nodes,
+        evaluated_nodes=attempt.evaluated_nodes,
+        feasible_nodes=attempt.feasible_nodes,
+        nominated_node=attempt.nominated_node,
+        victims=list(attempt.victims),
+        plugins=list(attempt.rejectors),
+        microseconds={point: round(seconds * 1e6) for point, seconds in attempt.durations.items()},
+        shared=attempt.was_class_known,
+        event=event,
+        level=level,
+        timestamp=timestamp,
+    )
 
 
 AttemptWriter = Callable[[str, Attempt], object]
@@ -149,26 +172,7 @@ def _json_lines() -> AttemptWriter | None:
     write, stamps, encode = settings["logger_factory"].stream.write, _Timestamps(), msgspec.json.Encoder().encode
 
     def info(event: str, attempt: Attempt) -> None:
-        line = _AttemptLine(
-            pod=attempt.pod,
-            uid=attempt.uid,
-            profile=attempt.scheduler_name,
-            attempt=attempt.number,
-            result=attempt.result,
-            node=attempt.node,
-            message=attempt.message,
-            nodes=attempt.total_nodes,
-            evaluated_nodes=attempt.evaluated_nodes,
-            feasible_nodes=attempt.feasible_nodes,
-            nominated_node=attempt.nominated_node,
-            victims=attempt.victims,
-            plugins=attempt.rejectors,
-            microseconds=_microseconds(attempt),
-            shared=attempt.was_class_known,
-            event=event,
-            level="info",
-            timestamp=stamps.present(),
-        )
+        line = _line_of(attempt, event, "info", stamps.present())
         write(encode(line).decode() + "\n")
 
     return info
@@ -212,25 +216,5 @@ class AttemptLog:
 
 def attempt_fields(attempt: Attempt) -> dict[str, Any]:
     """The attempt as flat fields, without empty ones."""
-    fields: dict[str, Any] = {
-        "pod": attempt.pod,
-        "uid": attempt.uid,
-        "profile": attempt.scheduler_name,
-        "attempt": attempt.number,
-        "result": attempt.result,
-        "node": attempt.node,
-        "message": attempt.message,
-        "nodes": attempt.total_nodes,
-        "evaluatedNodes": attempt.evaluated_nodes,
-        "feasibleNodes": attempt.feasible_nodes,
-        "nominatedNode": attempt.nominated_node,
-        "victims": list(attempt.victims),
-        "plugins": list(attempt.rejectors),
-        "microseconds": _microseconds(attempt),
-        "shared": attempt.was_class_known,
-    }
-    return {name: value for name, value in fields.items() if value or name == "feasibleNodes"}
-
-
-def _microseconds(attempt: Attempt) -> dict[str, int]:
-    return {point: round(seconds * 1e6) for point, seconds in attempt.durations.items()}
+    fields: dict[str, Any] = msgspec.to_builtins(_line_of(attempt))
+    return fields

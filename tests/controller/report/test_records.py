@@ -115,6 +115,23 @@ def test_the_quick_line_of_an_attempt_is_what_the_processors_would_write() -> No
         assert json.loads(quick) | {"timestamp": ""} == json.loads(plain) | {"timestamp": ""}
 
 
+def test_the_fields_of_an_attempt_leave_out_what_is_empty() -> None:
+    placed = Attempt("default/b", "2", "tandem", 1, 0, result=SCHEDULED, node="n1", total_nodes=3, feasible_nodes=2)
+    placed.evaluated_nodes, placed.durations = 3, {"Filter": 0.000012}
+    assert attempt_fields(placed) == {
+        "pod": "default/b",
+        "uid": "2",
+        "profile": "tandem",
+        "attempt": 1,
+        "result": SCHEDULED,
+        "node": "n1",
+        "nodes": 3,
+        "evaluatedNodes": 3,
+        "feasibleNodes": 2,
+        "microseconds": {"Filter": 12},
+    }
+
+
 def test_errors_are_logged_at_any_verbosity(log_lines: list[dict[str, Any]]) -> None:
     AttemptLog(0).write(Attempt("default/a", "1", "tandem", 1, 0, result=ERROR, message="plugin X failed"))
     (line,) = log_lines
