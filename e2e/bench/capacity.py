@@ -12,9 +12,11 @@ import argparse
 import json
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -126,6 +128,16 @@ class Stub:
             found: dict[str, Any] = json.loads(answer.read())
             return found
 
+    def end_with(self, scheduler: Process) -> None:
+        """Stop when this process ends: ``ask`` raises OSError then, and does not wait for what can't happen."""
+
+        def stop_after() -> None:
+            with suppress(ProcessFailure):
+                scheduler.wait(RUN_SECONDS)
+            self._process.stop()
+
+        threading.Thread(target=stop_after, name="end of the scheduler", daemon=True).start()
+
 
 def as_stored(thing: Object, number: int) -> Object:
     """The object as an API server returns it: with the fields that it adds, and about as long."""
@@ -184,6 +196,7 @@ def run(row: str, contender: str, nodes: int, pods: int) -> Capacity:
             scheduler = _scheduler(contender, stub.kubeconfig, folder)
             started = time.monotonic()
             scheduler.start()
+            stub.end_with(scheduler.process)
             try:
                 if scenario.meanwhile:
                     scheduler.wait_ready()
