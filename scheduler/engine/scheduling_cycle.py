@@ -43,7 +43,6 @@ from scheduler.engine.searching import answers_in_steps, before_reserve, looked,
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import PRE_FILTER, PRE_SCORE, ClassRun
 from scheduler.framework.classes.first_refusals import OUTSIDE
-from scheduler.framework.classes.nominated_overlay import NominatedOverlay, RowRefusals
 from scheduler.framework.diagnosis import Diagnosis, FitTexts
 from scheduler.framework.node_filter import filter_with_nominated, rivals
 from scheduler.framework.post_filter import PostFilterContext
@@ -264,7 +263,8 @@ def _fitting(run: Run) -> Generator[Calls, Answers, Feasible]:
     filters.refresh_rows(run.of_class)
     feasible = Feasible(filters.first, is_whole_class=True)
     if len(run.context.nominator.nodes):
-        feasible.beside_nominated = _refused_beside_nominated(run)
+        overlay = run.pod_class.overlay(run.pod.priority, run.profile.filter_plugins)
+        feasible.beside_nominated = overlay.refusals(run.of_class, filters, run.context.nominator)
         is_lost = feasible.beside_nominated.codes[feasible.rows] != 0
         if is_lost.any():
             feasible.rows = feasible.rows[~is_lost]
@@ -273,14 +273,6 @@ def _fitting(run: Run) -> Generator[Calls, Answers, Feasible]:
         feasible.rows = np.intersect1d(feasible.rows, run.context.placement, assume_unique=True)
         feasible.is_whole_class = False
     return feasible
-
-
-def _refused_beside_nominated(run: Run) -> RowRefusals:
-    overlays = run.pod_class.overlays
-    overlay = overlays.get(run.pod.priority)
-    if overlay is None:
-        overlay = overlays[run.pod.priority] = NominatedOverlay(run.profile.filter_plugins)
-    return overlay.refusals(run.of_class, run.filters, run.context.nominator)
 
 
 # --- 5. sampling ------------------------------------------------------------------------------------------------------
@@ -363,16 +355,16 @@ def _best(run: Run, feasible: Feasible) -> Generator[Calls, Answers, int]:
     """The row with the best total. Brings the class's scores up to date."""
     if run.is_large:
         yield from looked(run, PRE_SCORE)
-    attempt, scores = run.attempt, run.pod_class.scores
-    only_pre_scored = None
-    if run.profile.pre_score_only_plugins and run.profile.score_plugins:
-        only_pre_scored = run_pre_score_only(run.profile.pre_score_only_plugins, run.of_class, feasible.rows)
+    attempt, scores, only_pre_scored = run.attempt, run.pod_class.scores, None
+    if (plugins := run.profile.pre_score_only_plugins) and run.profile.score_plugins:
+        only_pre_scored = run_pre_score_only(plugins, run.of_class, feasible.rows)
     scores.refresh(run.of_class, run.filters.first)
     attempt.evaluated_scores = scores.evaluated | only_pre_scored if only_pre_scored else scores.evaluated
-    if feasible.is_whole_class and not run.extenders.scorers and run.depth in (Depth.DECIDE, Depth.PREVIEW):
+    is_choice_enough = not run.extenders.scorers and run.depth in (Depth.DECIDE, Depth.PREVIEW)
+    if feasible.is_whole_class and is_choice_enough:
         row = _best_of_class(run)
     else:
-        row = yield from _best_of_some(run, feasible.rows)
+        row = yield from _best_of_some(run, feasible.rows, is_choice_enough)
     run.clock.lap("Score")
     return row
 
@@ -387,13 +379,20 @@ def _best_of_class(run: Run) -> int:
     return row
 
 
-def _best_of_some(run: Run, rows: npt.NDArray[np.int64]) -> Generator[Calls, Answers, int]:
-    """The row, among these; what each of them scores is kept."""
+def _best_of_some(run: Run, rows: npt.NDArray[np.int64], is_choice_enough: bool) -> Generator[Calls, Answers, int]:
+    """The row, among these; what each of them scores is kept, unless that of the choice is enough."""
     totals, shares = run.pod_class.scores.rank(run.of_class, rows)
-    names = [run.view.table.names[row] for row in rows.tolist()]
-    run.attempt.scores = {plugin: dict(zip(names, share.tolist(), strict=True)) for plugin, share in shares.items()}
-    if run.extenders.scorers:
-        totals = totals + (yield from run.extenders.score(run.view, rows))
-    run.attempt.total = dict(zip(names, totals.tolist(), strict=True))
+    attempt, names = run.attempt, run.view.table.names
+    if not is_choice_enough:
+        listed = [names[row] for row in rows.tolist()]
+        attempt.scores = {plugin: dict(zip(listed, share.tolist(), strict=True)) for plugin, share in shares.items()}
+        if run.extenders.scorers:
+            totals = totals + (yield from run.extenders.score(run.view, rows))
+        attempt.total = dict(zip(listed, totals.tolist(), strict=True))
     best = rows[totals == totals.max()].tolist()
-    return int(best[0] if len(best) == 1 else run.context.pick(best))
+    row = int(best[0] if len(best) == 1 else run.context.pick(best))
+    if is_choice_enough:
+        place = rows == row
+        attempt.shares = {plugin: int(share[place][0]) for plugin, share in shares.items()}
+        attempt.total = {names[row]: int(totals[place][0])}
+    return row

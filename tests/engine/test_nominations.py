@@ -17,6 +17,23 @@ from tests.engine.preempting import bound, cluster_of, own_status, remove, runni
 from tests.engine.scripted import calls_of, scripted
 
 
+def test_a_pod_that_is_kept_off_a_nominated_node_remembers_the_scores_of_its_choice_alone() -> None:
+    cluster = cluster_of("3")
+    cluster.nodes_like(3, cpu="1")
+    cluster.lingering = {"low"}
+    cluster.pod("low", cpu="2", priority=1, node="n")
+    cluster.pod("high", cpu="3", priority=2)
+    cluster.schedule()
+    cluster.settle()
+    assert cluster.nominated("high") == "n"
+    cluster.pod("small", cpu="1", priority=1)
+    attempt = cluster.schedule()
+    assert attempt is not None and attempt.pod == "default/small"
+    assert attempt.node in ("n0", "n1", "n2")
+    assert attempt.shares and attempt.scores == {}
+    assert attempt.total == {attempt.node: sum(attempt.shares.values())}
+
+
 def test_a_more_important_preemptor_clears_the_nomination_of_a_lesser_one() -> None:
     """Race 20 of preemption with everything else."""
     cluster = cluster_of("5")

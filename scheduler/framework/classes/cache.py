@@ -18,7 +18,7 @@ The cache is bounded in bytes; the least recently used class is evicted first.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
@@ -28,6 +28,7 @@ from scheduler.framework.classes.filters import ClassFilters
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
 from scheduler.framework.classes.scores import ClassScores
 from scheduler.framework.classes.templates import Templates
+from scheduler.framework.plugin import FilterPlugin
 from scheduler.framework.profile import Profile
 
 CLASS_BYTES = 48 * 2**20
@@ -54,6 +55,13 @@ class PodClass:
         self.nbytes = 0
         """The size of the columns at the last call of ``weigh``."""
         self._weighed = -1
+
+    def overlay(self, priority: int, plugins: Sequence[FilterPlugin]) -> NominatedOverlay:
+        """The rows on which pods of this priority do not fit beside nominated ones; ``plugins`` are the profile's."""
+        overlay = self.overlays.get(priority)
+        if overlay is None:
+            overlay = self.overlays[priority] = NominatedOverlay(plugins)
+        return overlay
 
     def copied(self, profile: Profile) -> PodClass:
         """A copy of the answers, to be brought up to date with a fork of the cluster."""
