@@ -67,7 +67,7 @@ class Attempt(msgspec.Struct, eq=False):
     only_nodes: frozenset[str] | None = None
     """The nodes to which PreFilter plugins restricted the search; None = all."""
     scores: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
-    """Plugin → node → weighted final score, for the best nodes (all nodes at full depth)."""
+    """Plugin → node → weighted final score, at full depth or where extenders score; else empty."""
     total: dict[str, int] = msgspec.field(default_factory=dict)
     shares: dict[str, int] | None = None
     """Plugin → weighted final score of the chosen node, if ``scores`` was not requested."""
