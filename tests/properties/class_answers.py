@@ -12,7 +12,6 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun
 from scheduler.framework.classes.cache import PodClass
-from scheduler.framework.classes.nominated_overlay import NominatedOverlay
 
 Answers = dict[str, Any]
 
@@ -35,9 +34,7 @@ def answers_of(cache: ClusterCache, nominator: Nominator, pod_class: PodClass, f
         "count": filters.first.feasible_count,
         "only": filters.only,
     }
-    overlay = pod_class.overlays.setdefault(
-        pod.priority, NominatedOverlay(tuple(slot.plugin for slot in pod_class.filters._slots))
-    )
+    overlay = pod_class.overlay(pod.priority, tuple(slot.plugin for slot in pod_class.filters._slots))
     beside = overlay.refusals(run, filters, nominator)
     assert len(set(beside.refusals)) == len(beside.refusals), "equal refusals have one number"
     assert set(beside.codes.tolist()) - {0} == set(range(1, len(beside.refusals) + 1)), "each is of some row"
