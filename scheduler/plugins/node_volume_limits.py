@@ -61,8 +61,8 @@ class NewVolumes(Struct, AlikeState, frozen=True):
         attached = view.volumes.attached
         wanted = tuple([(driver, len(volumes)) for driver, volumes in self.by_driver.items()])
         own_rows = frozenset([row for each in self.volumes for row in attached.rows_with(each)])
-        key = wanted, attached.volumes_version
-        return Likeness(key, attached.versions, own_rows, frozenset(self.volumes), attached.volumes_of)
+        key = wanted, attached.unplaced.version
+        return Likeness(key, attached.versions, own_rows, frozenset(self.volumes), attached.unplaced.of)
 
     def tallies(self, pods: RowPods) -> tuple[Tally, ...]:
         if self.unknown is not None:
@@ -180,7 +180,7 @@ def _spare_places(state: NewVolumes, attached: AttachedVolumes, rows: RowArray) 
 def _is_full_beside(state: NewVolumes, attached: AttachedVolumes, row: int, further: Iterable[PodInfo]) -> bool:
     """Whether a row of the cluster lacks room with further pods on it."""
     account = attached.on_row(row)
-    theirs = {each for info in further for each in attached.volumes_of(info)}
+    theirs = {each for info in further for each in attached.unplaced.of(info)}
     for driver, volumes in state.by_driver.items():
         if driver not in account.limits:
             continue
@@ -214,7 +214,7 @@ def _tally(
 
     def beside(position: int, infos: Sequence[PodInfo]) -> int | None:
         """They add their volumes, unless one of these is there already, or is the new pod's, or is theirs twice."""
-        found = [each for info in infos for each in attached.volumes_of(info) if each.driver == driver]
+        found = [each for info in infos for each in attached.unplaced.of(info) if each.driver == driver]
         account = attached.on_row(int(rows[position]))
         is_shared = len(set(found)) < len(found) or any(
             each in volumes or each in account.left_over or rows[position] in attached.rows_with(each) for each in found
@@ -263,7 +263,7 @@ class _VolumeAccount:
     def beside(self, infos: Sequence[PodInfo], sign: int) -> None:
         if self._beside is None:
             # The same pods each time.
-            self._beside = [self._attached.volumes_of(info) for info in infos]
+            self._beside = [self._attached.unplaced.of(info) for info in infos]
         for volumes in self._beside:
             self._count(volumes, sign)
 

@@ -96,6 +96,19 @@ def test_pods_with_claims_of_their_own_ask_only_about_the_nodes_that_have_change
     assert watching.take() == {"n1"}
 
 
+def test_a_claim_that_comes_later_asks_about_no_node_again() -> None:
+    watching = Watching()
+    situation = full_cluster(watching)
+    attempts = Attempts(situation)
+    situation.nominated["n1"] = [PodInfo(pod("other", cpu="1", priority=10, claims=["f"]))]
+    first = attempts.kept(preemptor(0, claims=("a",)), "plain")
+    watching.take()
+    situation.observe(builders.volume("pv-new", csi=("csi.test", "new")))
+    situation.observe(builders.claim("new", volume="pv-new"))
+    assert attempts.kept(preemptor(1, claims=("new",)), "plain") == first
+    assert watching.take() == set()
+
+
 def test_a_node_with_a_volume_of_the_pods_own_is_asked_about_for_that_pod_alone() -> None:
     watching = Watching()
     situation = full_cluster(watching)
@@ -137,7 +150,7 @@ def test_a_kept_answer_equals_a_fresh_evaluation(data: st.DataObject) -> None:
     labels = st.sampled_from(({}, {"app": "web"}))
     for step in range(8):
         name = data.draw(st.sampled_from(NODES))
-        match data.draw(st.sampled_from(("gone", "new", "nominated", "not nominated", "node", "limit", "claim"))):
+        match data.draw(st.sampled_from(("gone", "new", "nominated", "not nominated", "node", "limit", "claim", "volume"))):
             case "gone":
                 situation.cache.remove_pod(f"pod-{name}-{data.draw(st.integers(0, 3))}")
             case "new":
@@ -158,6 +171,9 @@ def test_a_kept_answer_equals_a_fresh_evaluation(data: st.DataObject) -> None:
                 situation.observe(builders.csi_node(name, {"csi.test": data.draw(st.integers(0, 3))}))
             case "claim":
                 situation.observe(builders.claim("b", volume=f"pv-{data.draw(st.sampled_from(CLAIMS))}"))
+            case "volume":
+                handle = data.draw(st.sampled_from(CLAIMS))
+                situation.observe(builders.volume(f"pv-{data.draw(st.sampled_from('ab'))}", csi=("csi.test", handle)))
         for number in range(2):
             kind = data.draw(st.sampled_from(sorted(KINDS)))
             one = preemptor(2 * step + number, kind, data.draw(claims), data.draw(st.sampled_from((5, 10))))

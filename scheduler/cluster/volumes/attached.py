@@ -19,16 +19,13 @@ from scheduler.cluster.rows_by_key import RowsByKey
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.volumes.csi import Attachable, attached_volumes, claim_key, needs_attaching
 from scheduler.cluster.volumes.index import StorageIndex
-from scheduler.objects.kinds import Kind
+from scheduler.cluster.volumes.unplaced import UnplacedVolumes
 from scheduler.objects.storage import CSINode, PersistentVolume
 
 Column = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 UNLIMITED = -1
-
-_KINDS_OF_VOLUMES = (Kind.PERSISTENT_VOLUME_CLAIM, Kind.PERSISTENT_VOLUME, Kind.STORAGE_CLASS)
-_MAX_PODS_KEPT = 4096
 
 _new_version = count(1).__next__
 """One sequence for all tables: an answer kept by version is not taken for that of a fork."""
@@ -96,10 +93,7 @@ class AttachedVolumes:
         self._migrating: dict[str, Mask] = {}
         self._rows_of_volume: RowsByKey[Attachable] = RowsByKey()
         self._versions: Column = np.zeros(0, np.int64)
-        self._volumes: dict[str, tuple[PodInfo, tuple[Attachable, ...]]] = {}
-        """UID → the volumes of a pod that is on no row, as long as claims and volumes stay as they are."""
-        self._volumes_of: tuple[int, ...] = ()
-        self._volumes_version = 0
+        self.unplaced = UnplacedVolumes(objects)
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -117,6 +111,7 @@ class AttachedVolumes:
 
     def mark_everything(self) -> None:
         self._is_all_stale = True
+        self.unplaced.mark_everything()
 
     def mark_row(self, row: int) -> None:
         self._stale.add(row)
@@ -128,6 +123,7 @@ class AttachedVolumes:
 
     def mark_claim(self, key: str) -> None:
         self._stale.update(self._rows_of_claim.of(key))
+        self.unplaced.mark_claim(key)
 
     def mark_volume(self, name: str) -> None:
         """Note that a volume was added, changed or removed: its users and attachments are counted again."""
@@ -168,33 +164,6 @@ class AttachedVolumes:
     def pods_on(self, row: int) -> Mapping[str, PodInfo]:
         """By UID, the pods that the row's account is of."""
         return self._table.pods[row]
-
-    def volumes_of(self, info: PodInfo) -> tuple[Attachable, ...]:
-        """The volumes of a pod that may be on no row, as a nominated one, each once."""
-        if self._have_volumes_changed() or len(self._volumes) > _MAX_PODS_KEPT:
-            self._volumes = {}
-        known = self._volumes.get(info.uid)
-        if known is not None and known[0] is info:
-            return known[1]
-        found = tuple(dict.fromkeys(attached_volumes(info, self._objects)))
-        self._volumes[info.uid] = info, found
-        return found
-
-    @property
-    def volumes_version(self) -> int:
-        """A number that no table had before, whenever a claim, a volume or a class is another one: by these the answers
-        of ``volumes_of`` change."""
-        if self._have_volumes_changed():
-            self._volumes = {}
-        return self._volumes_version
-
-    def _have_volumes_changed(self) -> bool:
-        versions = tuple([self._objects.version(kind) for kind in _KINDS_OF_VOLUMES])
-        if versions == self._volumes_of:
-            return False
-        self._volumes_of = versions
-        self._volumes_version = _new_version()
-        return True
 
     def refresh(self) -> None:
         """Count the marked rows again; call it before any question."""

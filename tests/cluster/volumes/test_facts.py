@@ -63,12 +63,41 @@ def small_cluster() -> ClusterCache:
 def test_the_volumes_of_a_nominated_pod_follow_its_claim() -> None:
     cache = small_cluster()
     waiting = PodInfo(objects.pod("waiting", claims=["c"]))
-    assert [each.handle for each in cache.volumes.attached.volumes_of(waiting)] == ["h"]
+    assert [each.handle for each in cache.volumes.attached.unplaced.of(waiting)] == ["h"]
     observe(cache, builders.volume("other", csi=("csi.test", "h2")))
     observe(cache, builders.claim("c", volume="other"))
-    assert [each.handle for each in cache.volumes.attached.volumes_of(waiting)] == ["h2"]
+    assert [each.handle for each in cache.volumes.attached.unplaced.of(waiting)] == ["h2"]
     drop(cache, Kind.PERSISTENT_VOLUME_CLAIM, "default/c")
-    assert cache.volumes.attached.volumes_of(waiting) == ()
+    assert cache.volumes.attached.unplaced.of(waiting) == ()
+
+
+def test_volumes_of_nominated_pods_have_a_new_version_only_when_one_of_them_differs() -> None:
+    cache = small_cluster()
+    unplaced = cache.volumes.attached.unplaced
+    waiting = PodInfo(objects.pod("waiting", claims=["c", "missing"]))
+    unplaced.of(waiting)
+    before = unplaced.version
+    observe(cache, builders.volume("v2", csi=("csi.test", "h2")))
+    observe(cache, builders.claim("of-others", volume="v2"))
+    observe(cache, builders.volume("v", csi=("csi.test", "h"), labels={"only": "a label"}))
+    assert cache.volumes.attached.unplaced.version == before
+    observe(cache, builders.claim("missing", volume="v2"))
+    assert cache.volumes.attached.unplaced.version != before
+    before = unplaced.version
+    observe(cache, builders.volume("v", csi=("csi.test", "h3")))
+    assert cache.volumes.attached.unplaced.version != before
+    assert [each.handle for each in unplaced.of(waiting)] == ["h3", "h2"]
+
+
+def test_a_class_that_changes_is_seen_in_the_volumes_of_nominated_pods() -> None:
+    cache = small_cluster()
+    waiting = PodInfo(objects.pod("waiting", claims=["later"]))
+    observe(cache, builders.claim("later", storage_class="fast"))
+    assert cache.volumes.attached.unplaced.of(waiting) == ()
+    before = cache.volumes.attached.unplaced.version
+    observe(cache, builders.storage_class("fast", provisioner="csi.test"))
+    assert cache.volumes.attached.unplaced.version != before
+    assert [each.driver for each in cache.volumes.attached.unplaced.of(waiting)] == ["csi.test"]
 
 
 def test_volumes_of_placed_pods_are_attached() -> None:
