@@ -32,7 +32,7 @@ from e2e.tandem import Tandem
 from scheduler.cli.leader import READER
 from scheduler.cli.main import main
 from scheduler.controller.lead.announcement import AUDIENCE
-from scheduler.controller.serve.tls import self_made_pair
+from scheduler.controller.serve.certificates import self_made_pair
 from scheduler.simulate.apiserver import connecting
 
 pytestmark = pytest.mark.tandem_only

@@ -36,6 +36,7 @@ LOADED_WHEN_NEEDED = {
     "scheduler/cli/asking.py",  # all of the scheduler, or the way to its leader, for a question to another one
     "scheduler/config/own_version.py",  # importlib.metadata
     "scheduler/controller/operator.py",  # kopf
+    "scheduler/controller/serve/tls.py",  # cryptography, where no HTTPS is served
     "scheduler/controller/write/client.py",  # aiohttp, for commands that ask one question
     "scheduler/controller/write/credentials.py",  # the client library, for kubeconfigs that are not plain
     "scheduler/objects/salvage.py",  # numpy, for commands that ask a scheduler

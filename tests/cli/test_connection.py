@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from scheduler.cli.main import main
-from scheduler.controller.serve.tls import self_made_pair
+from scheduler.controller.serve.certificates import self_made_pair
 
 TOKEN = "the-token-of-the-kubeconfig"
 PAGE = {"counts": {"active": 0}, "waiting": []}

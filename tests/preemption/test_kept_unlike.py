@@ -150,7 +150,9 @@ def test_a_kept_answer_equals_a_fresh_evaluation(data: st.DataObject) -> None:
     labels = st.sampled_from(({}, {"app": "web"}))
     for step in range(8):
         name = data.draw(st.sampled_from(NODES))
-        match data.draw(st.sampled_from(("gone", "new", "nominated", "not nominated", "node", "limit", "claim", "volume"))):
+        match data.draw(
+            st.sampled_from(("gone", "new", "nominated", "not nominated", "node", "limit", "claim", "volume"))
+        ):
             case "gone":
                 situation.cache.remove_pod(f"pod-{name}-{data.draw(st.integers(0, 3))}")
             case "new":

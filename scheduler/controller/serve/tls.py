@@ -3,12 +3,13 @@
 Like kube-scheduler 1.36, Tandem creates a self-signed certificate in memory if none is configured: traffic is
 encrypted, but clients can verify the server only with configured files. Those are read again when they change
 (``refresh``), so that a rotated certificate is served without a restart.
+
+``certificates.py`` and its library are imported only where HTTPS is served: they are 4 % of a start.
 """
 
 from __future__ import annotations
 
 import datetime
-import ipaddress
 import os
 import ssl
 import tempfile
@@ -16,10 +17,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec import Struct
 
 from scheduler.errors import ConfigurationError, Fault
@@ -28,7 +25,6 @@ REFRESH_SECONDS: Final = 30.0
 """Interval of checking configured files for changes."""
 PAIR_NAME: Final = "tandem-scheduler"
 """The base name of the files in ``--cert-dir``, followed by ``.crt`` and ``.key``."""
-SELF_MADE_DAYS: Final = 365
 RENEWED_DAYS_BEFORE: Final = 30
 """Days before its expiry at which a self-signed certificate is renewed."""
 VERSIONS: Final = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
@@ -196,21 +192,26 @@ class ServingCertificate:
             return settings.certificate_file, settings.key_file
         if not settings.certificate_folder:
             return None
+        from scheduler.controller.serve.certificates import end_of, self_made_pair
+
         folder = Path(settings.certificate_folder)
         certificate, key = folder / f"{PAIR_NAME}.crt", folder / f"{PAIR_NAME}.key"
-        self._ends = _end_of(certificate)
-        if not key.exists() or self._today >= self._ends - datetime.timedelta(days=RENEWED_DAYS_BEFORE):
+        is_there = certificate.exists() and key.exists()
+        self._ends = end_of(certificate)
+        if not is_there or self._today >= self._ends - datetime.timedelta(days=RENEWED_DAYS_BEFORE):
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 _write_pair(certificate, key, *self_made_pair(self._hostname, self._today))
             except OSError as error:
                 text = f"--cert-dir {folder} can't be written: {error.strerror or error}"
                 raise ConfigurationError([Fault("", text)]) from error
-            self._ends = _end_of(certificate)
+            self._ends = end_of(certificate)
         return str(certificate), str(key)
 
     def _load_self_made(self) -> None:
         """Loads a self-signed pair by way of temporary files, since the library reads certificates only from files."""
+        from scheduler.controller.serve.certificates import SELF_MADE_DAYS, self_made_pair
+
         with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
             certificate, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"
             _write_pair(certificate, key, *self_made_pair(self._hostname, self._today))
@@ -218,9 +219,10 @@ class ServingCertificate:
         self._ends = self._today + datetime.timedelta(days=SELF_MADE_DAYS)
 
     def _serve(self, certificate: str, key: str) -> None:
+        from scheduler.controller.serve.certificates import fingerprint_of
+
         _load_pair(self.context, certificate, key)
-        served = x509.load_pem_x509_certificate(Path(certificate).read_bytes())
-        self.fingerprint = served.fingerprint(hashes.SHA256()).hex()
+        self.fingerprint = fingerprint_of(Path(certificate))
 
     def _read_stamps(self) -> tuple[object, ...]:
         settings = self._settings
@@ -235,47 +237,6 @@ def file_stamp(path: str) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_ino, status.st_size
-
-
-def self_made_pair(hostname: str, today: datetime.datetime) -> tuple[bytes, bytes]:
-    """A self-signed certificate for this host and the loopback, and its key; both PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{PAIR_NAME}@{hostname}"[:64])])
-    names: list[x509.GeneralName] = [x509.DNSName("localhost")]
-    names += [x509.IPAddress(ipaddress.ip_address(address)) for address in ("127.0.0.1", "::1")]
-    if hostname.isascii() and hostname != "localhost":
-        names.append(x509.DNSName(hostname))
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(today - datetime.timedelta(hours=1))
-        .not_valid_after(today + datetime.timedelta(days=SELF_MADE_DAYS))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    return (
-        certificate.public_bytes(serialization.Encoding.PEM),
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
-    )
-
-
-def _end_of(certificate: Path) -> datetime.datetime:
-    """The expiry of our certificate; the past if there is none, the far future if it is unreadable or not ours."""
-    if not certificate.exists():
-        return datetime.datetime.min.replace(tzinfo=datetime.UTC) + datetime.timedelta(days=RENEWED_DAYS_BEFORE)
-    try:
-        found = x509.load_pem_x509_certificate(certificate.read_bytes())
-    except (OSError, ValueError):
-        return datetime.datetime.max.replace(tzinfo=datetime.UTC)
-    # Only a self-signed certificate can be ours.
-    if found.issuer != found.subject:
-        return datetime.datetime.max.replace(tzinfo=datetime.UTC)
-    return found.not_valid_after_utc
 
 
 def _write_pair(certificate: Path, key: Path, certificate_text: bytes, key_text: bytes) -> None:

@@ -16,7 +16,7 @@ from aiohttp import web
 from scheduler.config.types import Extender, ExtenderTLSConfig
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.extender_tls import extender_contexts
-from scheduler.controller.serve.tls import self_made_pair
+from scheduler.controller.serve.certificates import self_made_pair
 from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.errors import ConfigurationError
 from scheduler.messages.commands import CallExtender

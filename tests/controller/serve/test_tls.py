@@ -16,9 +16,10 @@ from cryptography import x509
 from yarl import URL
 
 from scheduler.controller.report.metrics import SchedulerMetrics
+from scheduler.controller.serve.certificates import self_made_pair
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.serve.serving_settings import ServingSettings
-from scheduler.controller.serve.tls import PAIR_NAME, ServingCertificate, TlsSettings, self_made_pair
+from scheduler.controller.serve.tls import PAIR_NAME, ServingCertificate, TlsSettings
 from scheduler.errors import ConfigurationError
 
 NOW = datetime.datetime.now(datetime.UTC)
