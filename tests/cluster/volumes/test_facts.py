@@ -89,6 +89,18 @@ def test_volumes_of_nominated_pods_have_a_new_version_only_when_one_of_them_diff
     assert [each.handle for each in unplaced.of(waiting)] == ["h3", "h2"]
 
 
+def test_the_volumes_of_a_large_nominated_pod_follow_its_claim() -> None:
+    cache = small_cluster()
+    large = PodInfo(objects.pod("large", claims=["c"], labels={f"label-{i}": "x" * 60 for i in range(2000)}))
+    unplaced = cache.volumes.attached.unplaced
+    assert [each.handle for each in unplaced.of(large)] == ["h"]
+    before = unplaced.version
+    observe(cache, builders.volume("other", csi=("csi.test", "h2")))
+    observe(cache, builders.claim("c", volume="other"))
+    assert unplaced.version != before
+    assert [each.handle for each in unplaced.of(large)] == ["h2"]
+
+
 def test_a_class_that_changes_is_seen_in_the_volumes_of_nominated_pods() -> None:
     cache = small_cluster()
     waiting = PodInfo(objects.pod("waiting", claims=["later"]))
