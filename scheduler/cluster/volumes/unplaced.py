@@ -7,11 +7,11 @@ from typing import Final
 
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.pod_template import is_large
+from scheduler.cluster.pod_template import encoded_bytes
 from scheduler.cluster.volumes.csi import Attachable, attached_volumes, claim_key
 
-_MAX_PODS: Final = 2048
-"""Pods whose volumes are remembered, with the pods: 6 MB of ordinary ones, and no large one."""
+_MAX_BYTES: Final = 32 * 2**20
+"""Of the pods whose volumes are remembered, which are kept alive by that, as JSON: 20 of the largest, or thousands."""
 
 _new_version = count(1).__next__
 """One sequence for all instances: an answer cached by version is not taken for that of a fork."""
@@ -23,7 +23,7 @@ class UnplacedVolumes:
     The ``mark`` methods must be called for every such change, after the store.
     """
 
-    __slots__ = ("_doubtful", "_has_forgotten", "_known", "_objects", "_pods_of_claim", "_version")
+    __slots__ = ("_bytes", "_doubtful", "_known", "_objects", "_pods_of_claim", "_version")
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
@@ -33,8 +33,8 @@ class UnplacedVolumes:
         """Key of a claim → UIDs of those pods that name it, be it missing or not."""
         self._doubtful: set[str] = set()
         """UIDs of those with a marked claim."""
-        self._has_forgotten = False
-        """Whether there is an answer that was not remembered: then any claim may have changed it."""
+        self._bytes = 0
+        """The size of those pods."""
         self._version = _new_version()
 
     def of(self, info: PodInfo) -> tuple[Attachable, ...]:
@@ -43,11 +43,11 @@ class UnplacedVolumes:
         known = self._known.get(info.uid)
         if known is not None and known[0] is info:
             return known[1]
-        if is_large(info):
-            self._has_forgotten = True
-            return _volumes(info, self._objects)
-        if len(self._known) >= _MAX_PODS:
+        self._bytes += encoded_bytes(info)
+        if self._bytes > _MAX_BYTES:
+            # What is forgotten may change unnoticed, so all answers count as changed.
             self.mark_everything()
+            self._bytes = encoded_bytes(info)
         for volume in info.pod.spec.volumes:
             claim = claim_key(info, volume)
             if claim is not None:
@@ -62,8 +62,6 @@ class UnplacedVolumes:
 
     def mark_claim(self, key: str) -> None:
         """Note that a claim, or its volume, was added, changed or removed."""
-        if self._has_forgotten:
-            self.mark_everything()
         self._doubtful |= self._pods_of_claim.get(key, set())
 
     def mark_everything(self) -> None:
@@ -71,7 +69,7 @@ class UnplacedVolumes:
         self._known.clear()
         self._pods_of_claim.clear()
         self._doubtful.clear()
-        self._has_forgotten = False
+        self._bytes = 0
         self._version = _new_version()
 
     def _settle(self) -> None:
@@ -81,10 +79,6 @@ class UnplacedVolumes:
                 self._version = _new_version()
 
     def _find(self, info: PodInfo) -> tuple[Attachable, ...]:
-        found = _volumes(info, self._objects)
+        found = tuple(dict.fromkeys(attached_volumes(info, self._objects)))
         self._known[info.uid] = info, found
         return found
-
-
-def _volumes(info: PodInfo, objects: ObjectStore) -> tuple[Attachable, ...]:
-    return tuple(dict.fromkeys(attached_volumes(info, objects)))

@@ -101,6 +101,22 @@ def test_the_volumes_of_a_large_nominated_pod_follow_its_claim() -> None:
     assert [each.handle for each in unplaced.of(large)] == ["h2"]
 
 
+def test_large_nominated_pods_are_forgotten_beyond_a_limit_and_their_volumes_follow_their_claims() -> None:
+    cache = small_cluster()
+    unplaced = cache.volumes.attached.unplaced
+    large = [PodInfo(objects.pod(f"large-{i}", claims=["c"], labels={"size": "x" * 2**20})) for i in range(40)]
+    unplaced.of(large[0])
+    before = unplaced.version
+    assert {unplaced.of(each) for each in large} == {unplaced.of(large[0])}
+    assert unplaced.version != before
+    before = unplaced.version
+    observe(cache, builders.claim("of-others", volume="v"))
+    assert unplaced.version == before
+    observe(cache, builders.claim("c"))
+    assert unplaced.version != before
+    assert {unplaced.of(each) for each in large} == {()}
+
+
 def test_a_class_that_changes_is_seen_in_the_volumes_of_nominated_pods() -> None:
     cache = small_cluster()
     waiting = PodInfo(objects.pod("waiting", claims=["later"]))
