@@ -146,7 +146,8 @@ def print_workload(page: dict[str, Any], console: Console) -> None:
 
 def _print_decided_earlier(earlier: dict[str, str], console: Console) -> None:
     started, scheduled = earlier["startedAt"], earlier["scheduledAt"]
-    if scheduled and scheduled >= started:
+    # Whole seconds. In that of the start it was the scheduler before: an attempt of this one would be remembered.
+    if scheduled > started:
         text = f"It got its node at {scheduled}; that attempt is not remembered here any more."
     else:
         when = f" at {scheduled}" if scheduled else ""
