@@ -22,8 +22,8 @@ from scheduler.controller import garbage
 from scheduler.controller.inbox import Inbox
 from scheduler.controller.loop import SchedulingLoop
 from scheduler.controller.watch.reflector import Reading, Reflector
-from scheduler.controller.write.answers import Answer
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.http_exchange import Answer
 from scheduler.engine.engine import Engine
 from scheduler.objects.kinds import Kind
 from scheduler.testing.documents import node_json

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scheduler.controller.write.answers import ANSWER_TOO_LONG, Answer
+from scheduler.controller.write.answers import ANSWER_TOO_LONG
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.http_exchange import Answer
 from scheduler.errors import ApiError
 
 LIST_TIMEOUT_SECONDS = 60.0

@@ -29,8 +29,8 @@ from scheduler.controller.watch.health import MAX_SILENCE_SECONDS, Health
 from scheduler.controller.watch.lines import Lines, parts_of
 from scheduler.controller.watch.mirror import MAX_LOGGED, Mirror
 from scheduler.controller.watch.pages import Pages
-from scheduler.controller.write.answers import Answer
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.http_exchange import Answer
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.stimuli import Stimulus
 from scheduler.objects.kinds import Kind

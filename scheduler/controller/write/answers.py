@@ -6,8 +6,6 @@ import contextlib
 import ssl
 from typing import Final
 
-from msgspec import Struct
-
 from scheduler.controller.write.http_exchange import AnswerTooLong
 from scheduler.errors import ApiError
 from scheduler.objects.status import Status, decode_status
@@ -18,13 +16,6 @@ ANSWER_TOO_LONG: Final = "AnswerTooLong"
 """The reason of an ApiError for an answer of more bytes than its limit."""
 MAX_RETRY_AFTER_SECONDS: Final = 60.0
 """Maximum seconds of a wait that a server asks for; a longer one is cut to it."""
-
-
-class Answer(Struct, frozen=True):
-    """A successful answer: the HTTP status and the unparsed body."""
-
-    status: int
-    body: bytes
 
 
 def no_answer(error: BaseException) -> ApiError:

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, cast
 
-from scheduler.controller.write.answers import Answer, no_answer, refused
+from scheduler.controller.write.answers import no_answer, refused
 from scheduler.controller.write.credentials import Credentials
 from scheduler.controller.write.direct import DirectWay, Outgoing
 from scheduler.controller.write.fence import Departure
-from scheduler.controller.write.http_exchange import Exchange, HttpAnswer, HttpEnd
-from scheduler.errors import ApiError
+from scheduler.controller.write.http_exchange import Answer, Exchange, HttpEnd
 
 WriteEnd = Answer | Exception
+"""A success, or what there is instead."""
 
 
 class Sender(Protocol):
@@ -28,77 +28,82 @@ class Sender(Protocol):
         ...
 
 
-class BegunWrite:
+class BegunWrite(Exchange, kw_only=True):
     """A write from ``ApiClient.begin`` to its end."""
 
-    __slots__ = ("_began", "_client", "_credentials", "_current", "_departure", "_on_end", "_write")
-
-    def __init__(
-        self, client: Sender, write: Outgoing, departure: Departure, on_end: Callable[[WriteEnd], None]
-    ) -> None:
-        self._client = client
-        self._write = write
-        self._departure = departure
-        self._on_end: Callable[[WriteEnd], None] | None = on_end
-        self._began = 0.0
-        self._credentials: Credentials | None = None
-        self._current: Exchange | asyncio.Task[Answer] | None = None
+    client: Sender
+    write: Outgoing
+    on_end: Callable[[WriteEnd], None] | None
+    """None once its end has been reported, or is of no interest any more."""
+    began: float = 0.0
+    credentials: Credentials | None = None
+    task: asyncio.Task[Answer] | None = None
 
     def send(self, way: DirectWay, credentials: Credentials | None) -> None:
         """Send it now, with these credentials."""
-        self._credentials, self._began = credentials, time.monotonic()
+        self.credentials, self.began = credentials, time.monotonic()
         try:
-            exchange = way.start(self._write, self._departure, self._ended)
+            self.request = way.request_of(self.write)
         except ValueError as error:
-            self._end(error)
+            self._report(error)
             return
-        if self._current is None and self._on_end is not None:
-            self._current = exchange
+        way.connections.start(self, self.write.seconds)
 
     @property
     def is_over(self) -> bool:
-        """Whether its end has been reported."""
-        return self._on_end is None
+        """Whether nothing is reported any more."""
+        return self.on_end is None
 
     def wait_for(self, answer: Coroutine[Any, Any, Answer]) -> None:
         """Its end is that of the coroutine."""
-        self._current = task = asyncio.create_task(answer)
-        task.add_done_callback(self._task_ended)
+        self.task = asyncio.create_task(answer)
+        self.task.add_done_callback(self._task_ended)
 
     def cancel(self) -> None:
         """Its end is not reported any more."""
-        if self._current is not None:
-            self._current.cancel()
-
-    def _ended(self, end: HttpEnd) -> None:
-        status = end.status if isinstance(end, HttpAnswer) else 0
-        self._client.note(self._write.method, status, time.monotonic() - self._began)
-        if status == 401:
-            self.wait_for(self._client.send_again(self._credentials, self._write, self._departure))
-        elif isinstance(end, HttpAnswer):
-            try:
-                answer: WriteEnd = answer_of(end)
-            except ApiError as error:
-                answer = error
-            self._end(answer)
+        if self.on_end is None:
+            return
+        self.on_end = None
+        if self.task is not None:
+            self.task.cancel()
         else:
-            self._end(no_answer(end) if isinstance(end, OSError) else end)
+            self.fail(ConnectionError("cancelled"))
+
+    def end(self, end: HttpEnd) -> None:
+        """The request has ended."""
+        if self.on_end is None:
+            return
+        status = end.status if isinstance(end, Answer) else 0
+        self.client.note(self.write.method, status, time.monotonic() - self.began)
+        if 200 <= status < 300:
+            self._report(end)
+        elif status == 401:
+            departure = cast(Departure, self.fence)
+            self.wait_for(self.client.send_again(self.credentials, self.write, departure))
+        else:
+            self._report(failure_of(end))
 
     def _task_ended(self, task: asyncio.Task[Answer]) -> None:
-        if task.cancelled():
-            return
-        error = task.exception()
-        self._end(task.result() if error is None else cast(Exception, error))
+        if not task.cancelled():
+            error = task.exception()
+            self._report(task.result() if error is None else cast(Exception, error))
 
-    def _end(self, end: WriteEnd) -> None:
-        """Report it. What it leads to is forgotten: references in a circle would wait for the garbage collector."""
-        on_end, self._on_end, self._current = self._on_end, None, None
+    def _report(self, end: WriteEnd) -> None:
+        """What it leads to is forgotten: references in a circle would wait for the garbage collector."""
+        on_end, self.on_end, self.task = self.on_end, None, None
         if on_end is not None:
             on_end(end)
 
 
-def answer_of(answer: HttpAnswer) -> Answer:
+def failure_of(end: HttpEnd) -> Exception:
+    """The error that an end other than a success is."""
+    if isinstance(end, Answer):
+        return refused(end.status, end.reason, end.retry_after, end.body)
+    return no_answer(end) if isinstance(end, OSError) else end
+
+
+def answer_of(answer: Answer) -> Answer:
     """Raises ApiError unless it is a success."""
     if not 200 <= answer.status < 300:
         raise refused(answer.status, answer.reason, answer.retry_after, answer.body)
-    return Answer(answer.status, answer.body)
+    return answer

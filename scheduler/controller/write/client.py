@@ -10,14 +10,14 @@ from enum import Enum
 from typing import Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
-from scheduler.controller.write.answers import Answer, no_answer
+from scheduler.controller.write.answers import no_answer
 from scheduler.controller.write.begun import BegunWrite, WriteEnd, answer_of
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
 from scheduler.controller.write.direct import JSON, DirectWay, Outgoing, keep_alive_socket, origin_of
 from scheduler.controller.write.fence import Departure, fenced
 from scheduler.controller.write.http_connections import HttpConnections
-from scheduler.controller.write.http_exchange import HttpAnswer
+from scheduler.controller.write.http_exchange import Answer
 from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.errors import ApiError, ConfigurationError
 
@@ -33,7 +33,7 @@ class OpenAnswer(Protocol):
     @property
     def status(self) -> int: ...
 
-    async def whole(self) -> HttpAnswer:
+    async def whole(self) -> Answer:
         """The answer with its body, unpacked. Raises AnswerTooLong, TimeoutError and OSError."""
 
     async def read(self) -> bytes:
@@ -54,7 +54,7 @@ class OtherWay(Protocol):
     async def watch(self, credentials: Credentials, target: str, idle_seconds: float) -> OpenAnswer: ...
 
 
-AnyAnswer = TypeVar("AnyAnswer", OpenAnswer, HttpAnswer)
+AnyAnswer = TypeVar("AnyAnswer", OpenAnswer, Answer)
 RequestObserver = Callable[[str, str, int, float], None]
 """Takes the method, the host, the status (0 without an answer) and the seconds until the answer's head."""
 
@@ -154,7 +154,7 @@ class ApiClient:
         ``on_end`` gets, once and perhaps before this returns, the answer or what ``request`` would raise; nothing more
         after ``cancel``.
         """
-        begun = BegunWrite(self, write, departure, on_end)
+        begun = BegunWrite(departure, client=self, write=write, on_end=on_end)
         way = self._direct
         if way is None or self._limiter is not None or self._source.is_stale:
             begun.wait_for(
@@ -175,7 +175,7 @@ class ApiClient:
         """A write that was refused with a 401, once more with the credentials loaded again."""
         credentials = await self._reload(known)
 
-        def send(_: Credentials) -> Awaitable[HttpAnswer]:
+        def send(_: Credentials) -> Awaitable[Answer]:
             return self._way().send(write, departure)
 
         try:
@@ -212,10 +212,8 @@ class ApiClient:
                 return await self._reload(credentials)
         return credentials
 
-    async def _send_directly(
-        self, credentials: Credentials, write: Outgoing, departure: Departure | None
-    ) -> HttpAnswer:
-        def send(_: Credentials) -> Awaitable[HttpAnswer]:
+    async def _send_directly(self, credentials: Credentials, write: Outgoing, departure: Departure | None) -> Answer:
+        def send(_: Credentials) -> Awaitable[Answer]:
             return self._way().send(write, departure)
 
         return await self._authorized(write.method, credentials, send)
@@ -261,7 +259,7 @@ class ApiClient:
                 self.note(method, status, time.monotonic() - began)
             if 200 <= status != 401 or (is_again and status == 401):
                 return answer
-            if not isinstance(answer, HttpAnswer):
+            if not isinstance(answer, Answer):
                 answer.close()
             if status < 200:
                 raise ApiError(0, "NoAnswer", f"the answer is not final: HTTP status {status}")

@@ -7,7 +7,6 @@ them.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -17,7 +16,7 @@ from scheduler.config.own_version import own_version
 from scheduler.controller.write.credentials import Credentials
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.http_connections import HttpConnections, Origin
-from scheduler.controller.write.http_exchange import Exchange, HttpAnswer, HttpEnd
+from scheduler.controller.write.http_exchange import Answer
 
 JSON: Final = "application/json"
 
@@ -47,26 +46,27 @@ class DirectWay:
             raise ValueError("the credentials have a line break")
         self._head = "".join(f"{line}\r\n" for line in lines)
         self._prefix = parts.path
+        self._heads: dict[str, str] = {}
+        """By the body's content type: the head from behind its target to the length of the body."""
 
-    async def send(self, write: Outgoing, departure: Departure | None) -> HttpAnswer:
+    async def send(self, write: Outgoing, departure: Departure | None) -> Answer:
         """Raises OSError, TimeoutError, LeadershipLost, and ValueError for a path that is no part of an ASCII URL."""
-        return await self.connections.send(self._request(write), write.seconds, departure)
+        return await self.connections.send(self.request_of(write), write.seconds, departure)
 
-    def start(self, write: Outgoing, departure: Departure, on_end: Callable[[HttpEnd], None]) -> Exchange:
-        """``send`` without a coroutine: see ``HttpConnections.start``. Raises ValueError as ``send`` does."""
-        return self.connections.start(self._request(write), write.seconds, departure, on_end)
-
-    def _request(self, write: Outgoing) -> bytes:
-        target = self._prefix + write.path
+    def request_of(self, write: Outgoing) -> bytes:
+        """The request's bytes. Raises ValueError as ``send`` does."""
+        target, body = self._prefix + write.path, write.body
         if not target.isascii() or not target.isprintable() or " " in target:
             raise ValueError(f"{target!r} is no path")
-        if write.body is None:
+        if body is None:
             return f"{write.method} {target} HTTP/1.1\r\n{self._head}Accept: {write.content_type}\r\n\r\n".encode()
-        head = (
-            f"{write.method} {target} HTTP/1.1\r\n{self._head}"
-            f"Accept: {JSON}\r\nContent-Type: {write.content_type}\r\nContent-Length: {len(write.body)}\r\n\r\n"
-        )
-        return head.encode() + write.body
+        head = self._heads.get(write.content_type) or self._head_of(write.content_type)
+        return f"{write.method} {target}{head}{len(body)}\r\n\r\n".encode() + body
+
+    def _head_of(self, content_type: str) -> str:
+        head = f" HTTP/1.1\r\n{self._head}Accept: {JSON}\r\nContent-Type: {content_type}\r\nContent-Length: "
+        self._heads[content_type] = head
+        return head
 
 
 def origin_of(credentials: Credentials) -> Origin | None:

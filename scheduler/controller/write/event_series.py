@@ -30,7 +30,7 @@ MAX_NAME: Final = 253
 MAX_INSTANCE: Final = 128
 SCHEDULED: Final = "Scheduled"
 
-EventKey = tuple[str, str, str, str, Subject, Subject | None, str]
+_POD: Final = Kind.POD.entry
 
 
 class _Metadata(msgspec.Struct, frozen=True):
@@ -125,39 +125,34 @@ class EventSeries:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._by_key: OrderedDict[EventKey, Series] = OrderedDict()
+        self._by_event: OrderedDict[WriteEvent, Series] = OrderedDict()
 
     def add(self, event: WriteEvent, now: Now) -> Series:
         """Count the event and return its series."""
-        key = _key(event)
-        series = self._by_key.get(key)
-        if series is None or now.monotonic - series.last_seen > SERIES_SECONDS:
-            series = self._by_key[key] = Series(event, first_wall=now.wall)
+        monotonic, wall = now.monotonic, now.wall
+        series = self._by_event.pop(event, None)
+        if series is None or monotonic - series.last_seen > SERIES_SECONDS:
+            series = Series(event, first_wall=wall)
         else:
             series.count += 1
-        series.last_seen = now.monotonic
-        series.last_wall = now.wall
-        self._by_key.move_to_end(key)
-        while len(self._by_key) > self._limit:
-            self._by_key.popitem(last=False)
+        series.last_seen, series.last_wall = monotonic, wall
+        # As the last one: the first are those that have not been seen for the longest time.
+        self._by_event[event] = series
+        while len(self._by_event) > self._limit:
+            self._by_event.popitem(last=False)
         return series
 
     def sweep(self, now: Now) -> Iterator[Series]:
         """Drop silent series. Yields those whose count must be written: silent ones, and long ones periodically."""
-        for key, series in list(self._by_key.items()):
+        for event, series in list(self._by_event.items()):
             is_over = now.monotonic - series.last_seen > SERIES_SECONDS
             is_due = now.monotonic - series.written_at > SERIES_REFRESH_SECONDS
             if series.name and series.count > series.written_count and (is_over or is_due):
                 yield series
             if is_over:
-                del self._by_key[key]
-
-
-def _key(event: WriteEvent) -> EventKey:
-    source = (event.reporting_controller, event.action, event.reason, event.type)
-    return (*source, event.regarding, event.related, event.note)
+                del self._by_event[event]
 
 
 def _reference(thing: Subject) -> _Reference:
-    entry = Kind.POD.entry if isinstance(thing, PodReference) else thing.kind.entry
+    entry = _POD if isinstance(thing, PodReference) else thing.kind.entry
     return _Reference(entry.name, entry.api_version, thing.namespace, thing.name, thing.uid)

@@ -17,12 +17,12 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from scheduler.controller.write.answers import Answer
 from scheduler.controller.write.begun import WriteEnd
 from scheduler.controller.write.client import STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.controller.write.direct import Outgoing
 from scheduler.controller.write.event_series import EventSeries, Series
 from scheduler.controller.write.fence import Departure
+from scheduler.controller.write.http_exchange import Answer
 from scheduler.controller.write.leadership import Leadership, LeadershipLost
 from scheduler.controller.write.outbox import ANSWERED, UNANSWERED, Cancellable, Outbox, Sendable, Sent, in_a_task
 from scheduler.controller.write.pacing import Rank
@@ -130,12 +130,9 @@ class EventRecorder:
 
     def next_of(self, rank: Rank) -> Series | None:
         """The next event of this class; None if it was dropped meanwhile."""
-        series: Series | None = None
         if rank is Rank.SCHEDULED:
-            series = self._bound.popleft() if self._bound else None
-        else:
-            series = self._next_other()
-        return series
+            return self._bound.popleft() if self._bound else None
+        return self._next_other()
 
     def over(self, series: Series) -> None:
         """The event's write has ended, or was given up. Occurrences since then make it a series to be patched."""
@@ -158,22 +155,20 @@ class EventRecorder:
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    def post(self, series: Series, tries: int, on_sent: Callable[[Sent], None]) -> Cancellable:
+    def post(self, write: EventWrite, series: Series) -> Cancellable:
         """POST the first event of a series."""
-        count, body = series.count, series.body(self._hostname)
-        name = body.metadata.name
+        body = series.body(self._hostname)
+        write.count, write.name = series.count, body.metadata.name
+        outgoing = Outgoing("POST", _events_path(series), _encode(body), EVENT_TIMEOUT_SECONDS)
+        return self._client.begin(outgoing, Departure(self._leadership), write.posted)
 
-        def ended(end: WriteEnd) -> None:
-            # Sent again after a lost answer: the event exists, as intended.
-            if isinstance(end, Answer) or (isinstance(end, ApiError) and end.reason == "AlreadyExists"):
-                series.name = name
-                on_sent(self._written(series, count))
-            else:
-                on_sent(self._failed(series, end, tries))
-
-        content = _encode(body)
-        write = Outgoing("POST", _events_path(series), content, EVENT_TIMEOUT_SECONDS)
-        return self._client.begin(write, Departure(self._leadership), ended)
+    def posted(self, write: EventWrite, series: Series, end: WriteEnd) -> Sent:
+        """The outcome of ``post``."""
+        # Sent again after a lost answer: the event exists, as intended.
+        if isinstance(end, Answer) or (isinstance(end, ApiError) and end.reason == "AlreadyExists"):
+            series.name = write.name
+            return self._written(series, write.count)
+        return self._failed(series, end, write.tries)
 
     async def patch(self, series: Series, tries: int) -> Sent:
         """PATCH the series of a repeated event."""
@@ -233,12 +228,13 @@ class EventWrite(Struct, eq=False):
     recorder: EventRecorder
     rank: Rank
     key: str = ""
+    is_continuation: bool = False
     series: Series | None = None
     tries: int = 0
-
-    @property
-    def is_continuation(self) -> bool:
-        return False
+    count: int = 0
+    name: str = ""
+    """Of the event that is sent, and how often it had occurred then."""
+    on_sent: Callable[[Sent], None] | None = None
 
     def folded_over(self, older: Sendable) -> None:
         return None
@@ -249,15 +245,23 @@ class EventWrite(Struct, eq=False):
             on_sent(ANSWERED)
             return None
         self.tries += 1
-
-        def ended(sent: Sent) -> None:
-            if sent.retry_after is None:
-                self.recorder.over(series)
-            on_sent(sent)
-
+        self.on_sent = on_sent
         if series.name:
-            return in_a_task(self.recorder.patch(series, self.tries), ended)
-        return self.recorder.post(series, self.tries, ended)
+            return in_a_task(self.recorder.patch(series, self.tries), self._ended)
+        return self.recorder.post(self, series)
+
+    def posted(self, end: WriteEnd) -> None:
+        """The request has ended."""
+        assert self.series is not None
+        self._ended(self.recorder.posted(self, self.series, end))
+
+    def _ended(self, sent: Sent) -> None:
+        """``on_sent`` leads back to this write: it would wait for the garbage collector."""
+        on_sent, self.on_sent = self.on_sent, None
+        if sent.retry_after is None and self.series is not None:
+            self.recorder.over(self.series)
+        if on_sent is not None:
+            on_sent(sent)
 
 
 def _events_path(series: Series) -> str:

@@ -22,7 +22,7 @@ from typing import Final
 from aiohappyeyeballs import start_connection
 from msgspec import Struct
 
-from scheduler.controller.write.http_exchange import Connection, Exchange, Fence, HttpAnswer, HttpEnd
+from scheduler.controller.write.http_exchange import Answer, Connection, Exchange, Fence, HttpEnd
 
 CONNECT_SECONDS: Final = 10.0
 IDLE_SECONDS: Final = 60.0
@@ -45,6 +45,16 @@ class Origin(Struct, frozen=True):
     port: int
     ssl_context: ssl.SSLContext | None = None
     server_hostname: str | None = None
+
+
+class _Awaited(Exchange, kw_only=True):
+    """A request that a coroutine waits for."""
+
+    future: asyncio.Future[HttpEnd]
+
+    def end(self, end: HttpEnd) -> None:
+        if not self.future.done():
+            self.future.set_result(end)
 
 
 class HttpConnections:
@@ -79,14 +89,14 @@ class HttpConnections:
     def open_connections(self) -> int:
         return len(self._open)
 
-    def start(self, request: bytes, seconds: float, fence: Fence | None, on_end: Callable[[HttpEnd], None]) -> Exchange:
-        """Send the request once. ``on_end`` is called once, perhaps before this returns, unless it is cancelled.
+    def start(self, exchange: Exchange, seconds: float) -> None:
+        """Send its request once. ``exchange.end`` is called, perhaps before this returns.
 
         TimeoutError comes after ``seconds`` in all. Unless ``fence.leave`` has returned, no byte of the request has
         left.
         """
-        deadline = self._loop.time() + seconds
-        exchange = Exchange(self, request, deadline, fence, on_end)
+        exchange.pool = self
+        exchange.deadline = deadline = self._loop.time() + seconds
         connection = self._take_idle()
         if connection is not None:
             if not self._begin(connection, exchange):
@@ -98,21 +108,15 @@ class HttpConnections:
             self._open_more()
         if deadline < self._next_deadline:
             self._end_overdue_at(deadline)
-        return exchange
 
-    async def send(self, request: bytes, seconds: float, fence: Fence | None) -> HttpAnswer:
+    async def send(self, request: bytes, seconds: float, fence: Fence | None) -> Answer:
         """``start``, and wait for the end. Raises it where it is no answer."""
-        future: asyncio.Future[HttpEnd] = self._loop.create_future()
-
-        def ended(end: HttpEnd) -> None:
-            if not future.done():
-                future.set_result(end)
-
-        exchange = self.start(request, seconds, fence, ended)
+        exchange = _Awaited(fence, request, future=self._loop.create_future())
+        self.start(exchange, seconds)
         try:
-            end = await future
+            end = await exchange.future
         except asyncio.CancelledError:
-            exchange.cancel()
+            exchange.fail(ConnectionError("cancelled"))
             raise
         if isinstance(end, Exception):
             raise end
@@ -153,8 +157,9 @@ class HttpConnections:
         return True
 
     def give_back(self, connection: Connection) -> None:
-        """No exchange is on this connection any more: it serves the next one, or is closed if it is not clean."""
-        if self._is_closed or not connection.is_clean:
+        """No exchange is on this connection any more: it serves the next one, or is closed if it is not clean. One that
+        is being closed by the other side may rest among the idle ones until it is: ``_take_idle`` looks again."""
+        if self._is_closed or connection.is_spoilt or (self._waiting and not connection.is_clean):
             connection.abort()
             self._open_more()
             return
@@ -251,6 +256,7 @@ class HttpConnections:
             connection = task.result()
             if not connection.is_clean:
                 error = ConnectionError(CLOSED_AS_OPENED)
+                connection.abort()
             self.give_back(connection)
         if error is not None and self._waiting:
             # A server that closes what it accepts would otherwise be connected to without a pause until the deadline.

@@ -7,7 +7,6 @@ needed, from the bytes of the head, so that a common answer costs no call for ea
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
@@ -29,16 +28,17 @@ class Fence(Protocol):
         """Raises an exception if the request may not be sent."""
 
 
-class HttpAnswer(Struct, frozen=True):
-    """An answer of any status. ``reason`` and ``retry_after``, the header as sent, are "" for a status below 300."""
+class Answer(Struct, frozen=True):
+    """An answer of any status, its body unparsed. ``reason`` and ``retry_after``, the header as sent, are "" for a
+    status below 300."""
 
     status: int
-    reason: str
-    retry_after: str
     body: bytes
+    reason: str = ""
+    retry_after: str = ""
 
 
-HttpEnd = HttpAnswer | Exception
+HttpEnd = Answer | Exception
 """The answer; or TimeoutError, OSError without a whole answer, or what the fence raised."""
 
 
@@ -55,47 +55,30 @@ class Pool(Protocol):
         """The connection is closed."""
 
 
-class Exchange:
-    """One request and its answer, from ``HttpConnections.start`` to its end."""
+class Exchange(Struct, eq=False):
+    """One request and its answer, from ``HttpConnections.start`` to its end. A subclass is what waits for the end: no
+    further object is needed for a request that knows where it comes from."""
 
-    __slots__ = ("_on_end", "_pool", "connection", "deadline", "fence", "request")
-
-    def __init__(
-        self,
-        pool: Pool,
-        request: bytes,
-        deadline: float,
-        fence: Fence | None,
-        on_end: Callable[[HttpEnd], None],
-    ) -> None:
-        self.request = request
-        self.deadline = deadline
-        self.fence = fence
-        self.connection: Connection | None = None
-        """On which it has been sent."""
-        self._pool = pool
-        self._on_end: Callable[[HttpEnd], None] | None = on_end
+    fence: Fence | None
+    request: bytes = b""
+    deadline: float = 0.0
+    pool: Pool | None = None
+    connection: Connection | None = None
+    """On which it has been sent."""
 
     def end(self, end: HttpEnd) -> None:
-        """Report how it ended, once."""
-        on_end, self._on_end = self._on_end, None
-        if on_end is not None:
-            on_end(end)
+        """How it ended. Called once, or once more if that of the first call was a failure that ``fail`` led to."""
+        raise NotImplementedError
 
     def fail(self, error: Exception) -> None:
         """End it now. A connection that it was sent on is closed, since its answer may still come."""
         connection = self.connection
         if connection is None:
-            self._pool.forget(self)
+            if self.pool is not None:
+                self.pool.forget(self)
             self.end(error)
         elif connection.exchange is self:
             connection.fail(error)
-
-    def cancel(self) -> None:
-        """Nothing is reported any more."""
-        if self._on_end is not None:
-            self._on_end = None
-            self.fail(ConnectionError("cancelled"))
 
 
 class Connection(asyncio.Protocol):
@@ -106,10 +89,11 @@ class Connection(asyncio.Protocol):
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.exchange: Exchange | None = None
         """Under way; None: no byte is expected."""
+        self.is_spoilt = False
+        """Whether something has happened after which no further request may be sent on it."""
         self._pool = pool
         self._transport: asyncio.Transport | None = None
         self._parser = HttpResponseParser(self)
-        self._is_spoilt = False
         self._clear()
 
     @property
@@ -118,7 +102,7 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         return (
             self.exchange is None
-            and not self._is_spoilt
+            and not self.is_spoilt
             and transport is not None
             and not transport.is_closing()
             and not transport.get_write_buffer_size()
@@ -137,7 +121,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close the connection at once; a request under way ends with ConnectionError."""
-        self._is_spoilt = True
+        self.is_spoilt = True
         if self._transport is not None:
             self._transport.abort()
 
@@ -174,7 +158,7 @@ class Connection(asyncio.Protocol):
         except (HttpParserError, HttpParserUpgrade) as error:
             if self._is_whole:
                 # The answer was whole; what follows it in the same bytes is none.
-                self._is_spoilt = True
+                self.is_spoilt = True
             else:
                 self.fail(ConnectionError(f"the answer is not HTTP: {error}"))
                 return
@@ -205,7 +189,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         if self._is_whole:
             # A second answer in the bytes of the first one.
-            self._is_spoilt = True
+            self.is_spoilt = True
 
     def on_headers_complete(self) -> None:
         if not self._is_whole:
@@ -220,17 +204,19 @@ class Connection(asyncio.Protocol):
         if self._is_headed and not self._is_whole:
             self._is_whole = True
             if not self._parser.should_keep_alive():
-                self._is_spoilt = True
+                self.is_spoilt = True
 
     def _finish(self) -> None:
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         if self._status < 300:
-            answer = HttpAnswer(self._status, "", "", body)
+            answer = Answer(self._status, body)
         else:
             head = _Head(self._head)
-            answer = HttpAnswer(self._status, head.reason.decode("latin-1"), head.retry_after.decode("latin-1"), body)
-        if not self._is_whole:
-            self._is_spoilt = True
+            answer = Answer(self._status, body, head.reason.decode("latin-1"), head.retry_after.decode("latin-1"))
+        assert self._transport is not None
+        if not self._is_whole or self._transport.get_write_buffer_size():
+            # Also of a server that answers before it has the whole request.
+            self.is_spoilt = True
         self._clear()
         self._end(answer)
 

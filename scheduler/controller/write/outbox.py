@@ -90,7 +90,9 @@ class Outbox:
     def submit(self, write: Sendable) -> None:
         """Queue a write; never blocks. Writes of one turn of the event loop are sent by rank, not by arrival."""
         self.pacing.offer(write, self._monotonic())
-        self._release_soon()
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._release_due)
 
     async def settle(self, seconds: float, *ranks: Rank) -> bool:
         """Wait at most ``seconds`` until no write of these classes is open; returns whether none is.
@@ -127,11 +129,6 @@ class Outbox:
         tasks = [request for request in sending if isinstance(request, asyncio.Task)]
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _release_soon(self) -> None:
-        if not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._release_due)
-
     def _release_due(self) -> None:
         self._is_due = False
         self._release()
@@ -141,16 +138,12 @@ class Outbox:
         if self._is_releasing:
             return
         self._is_releasing = True
+        now = math.inf if self._is_leaving else self._monotonic()
         try:
-            while (slot := self._take()) is not None:
+            while not self._is_closed and (slot := self.pacing.take(now)) is not None:
                 self._begin(slot)
         finally:
             self._is_releasing = False
-
-    def _take(self) -> Slot[Sendable] | None:
-        if self._is_closed:
-            return None
-        return self.pacing.take(math.inf if self._is_leaving else self._monotonic())
 
     def _begin(self, slot: Slot[Sendable]) -> None:
         try:

@@ -107,11 +107,13 @@ class _Lane(Generic[W]):
         self._continuing: OrderedDict[int, Slot[W]] = OrderedDict()
         self._beginning: OrderedDict[int, Slot[W]] = OrderedDict()
 
-    def put(self, slot: Slot[W], *, is_first: bool = False) -> None:
+    def put(self, slot: Slot[W]) -> None:
+        (self._continuing if slot.is_continuation else self._beginning)[slot.number] = slot
+
+    def put_first(self, slot: Slot[W]) -> None:
         slots = self._continuing if slot.is_continuation else self._beginning
         slots[slot.number] = slot
-        if is_first:
-            slots.move_to_end(slot.number, last=False)
+        slots.move_to_end(slot.number, last=False)
 
     def take(self) -> Slot[W]:
         return (self._continuing or self._beginning).popitem(last=False)[1]
@@ -120,8 +122,9 @@ class _Lane(Generic[W]):
         del (self._continuing if slot.is_continuation else self._beginning)[slot.number]
 
     @property
-    def first(self) -> Slot[W]:
-        return next(iter((self._continuing or self._beginning).values()))
+    def since(self) -> float:
+        """When the one was offered that ``take`` would return."""
+        return next(iter((self._continuing or self._beginning).values())).since
 
 
 class Pacing(Generic[W]):
@@ -160,9 +163,9 @@ class Pacing(Generic[W]):
     # --- in ----------------------------------------------------------------------------------------------------------
 
     def offer(self, write: W, now: float) -> None:
-        since = now
-        if write.key:
-            for slot in reversed(self._lines.get(write.key, ())):
+        key, since = write.key, now
+        if key and key in self._lines:
+            for slot in reversed(self._lines[key]):
                 folded = write.folded_over(slot.write) if slot.state is not State.UNDER_WAY else None
                 if folded is None:
                     break
@@ -173,10 +176,10 @@ class Pacing(Generic[W]):
                     return
                 write, since = folded, min(since, slot.since)
                 self._end(slot)
+        rank = write.rank
         self._number += 1
-        rank, key = write.rank, write.key
-        slot = Slot(write, self._number, since, write.is_continuation)
         self._open[rank] += 1
+        slot = Slot(write, self._number, since, write.is_continuation)
         if key:
             line = self._lines.get(key)
             if line is not None:
@@ -191,7 +194,7 @@ class Pacing(Generic[W]):
 
     def take(self, now: float) -> Slot[W] | None:
         """The next write to be sent, which is under way from now on; None: none may be sent now."""
-        rank = self._next(now)
+        rank = self._next(now) if any(self._ready) else None
         if rank is None:
             return None
         slot = self._lanes[rank].take()
@@ -215,7 +218,7 @@ class Pacing(Generic[W]):
         return None
 
     def _is_overdue(self, rank: Rank, now: float) -> bool:
-        return self._is_answered[rank] and now - self._lanes[rank].first.since >= MAX_WAIT_SECONDS
+        return self._is_answered[rank] and now - self._lanes[rank].since >= MAX_WAIT_SECONDS
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
@@ -244,7 +247,7 @@ class Pacing(Generic[W]):
     def _queue_first(self, slot: Slot[W]) -> None:
         slot.state = State.QUEUED
         rank = slot.write.rank
-        self._lanes[rank].put(slot, is_first=True)
+        self._lanes[rank].put_first(slot)
         self._ready[rank] += 1
 
     def _end(self, slot: Slot[W]) -> None:
@@ -258,8 +261,9 @@ class Pacing(Generic[W]):
         if not key:
             return
         line = self._lines[key]
-        line.remove(slot)
-        if not line:
+        if len(line) == 1:
             del self._lines[key]
-        elif line[0].state is State.PARKED:
+            return
+        line.remove(slot)
+        if line[0].state is State.PARKED:
             self._queue_first(line[0])

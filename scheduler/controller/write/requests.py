@@ -89,8 +89,9 @@ class WriteRequests:
 
     def _binding(self, command: BindPod) -> Outgoing:
         pod = command.pod
-        body = _encode(_Binding(_Identity(pod.namespace, pod.name, pod.uid), _Target(command.node)))
-        return Outgoing("POST", f"{pod_path(pod)}/binding", body, self._bind_seconds)
+        namespace, name = pod.namespace, pod.name
+        body = _encode(_Binding(_Identity(namespace, name, pod.uid), _Target(command.node)))
+        return Outgoing("POST", f"/api/v1/namespaces/{namespace}/pods/{name}/binding", body, self._bind_seconds)
 
     def _outgoing(self, command: _Plain) -> Outgoing:
         method, path, body, content_type = self._form_of(command)

@@ -10,12 +10,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scheduler.controller.write.answers import Answer
 from scheduler.controller.write.begun import BegunWrite, WriteEnd
 from scheduler.controller.write.binary import field, integer
 from scheduler.controller.write.client import MERGE_PATCH, ApiClient
 from scheduler.controller.write.direct import Outgoing
 from scheduler.controller.write.fence import Departure
+from scheduler.controller.write.http_exchange import Answer
 from scheduler.errors import ApiError
 from scheduler.messages.claim_commands import ReserveClaim
 from scheduler.messages.references import ClaimReference

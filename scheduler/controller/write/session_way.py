@@ -17,7 +17,7 @@ from scheduler.controller.write.answers import MAX_ANSWER_BYTES
 from scheduler.controller.write.credentials import Credentials
 from scheduler.controller.write.direct import JSON, keep_alive_socket, user_agent
 from scheduler.controller.write.fenced_request import FencedRequest
-from scheduler.controller.write.http_exchange import AnswerTooLong, HttpAnswer
+from scheduler.controller.write.http_exchange import Answer, AnswerTooLong
 
 CONNECT_SECONDS = 10.0
 
@@ -91,7 +91,7 @@ class SessionAnswer:
     def status(self) -> int:
         return self._response.status
 
-    async def whole(self) -> HttpAnswer:
+    async def whole(self) -> Answer:
         """The answer with its body, unpacked. Raises AnswerTooLong as soon as that has more than MAX_ANSWER_BYTES."""
         response, parts, size = self._response, [], 0
         try:
@@ -103,8 +103,10 @@ class SessionAnswer:
         finally:
             # A body that was read to its end has already released its connection; any other is closed.
             response.close()
-        after = response.headers.get("Retry-After", "")
-        return HttpAnswer(response.status, response.reason or "", after, b"".join(parts))
+        body = b"".join(parts)
+        if response.status < 300:
+            return Answer(response.status, body)
+        return Answer(response.status, body, response.reason or "", response.headers.get("Retry-After", ""))
 
     async def read(self) -> bytes:
         """The bytes of the body that are there, after a wait for some; b"" is its end."""

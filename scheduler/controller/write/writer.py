@@ -20,9 +20,9 @@ import msgspec
 import structlog
 from msgspec import Struct, field
 
-from scheduler.controller.write.answers import Answer
 from scheduler.controller.write.begun import WriteEnd
 from scheduler.controller.write.fence import Departure
+from scheduler.controller.write.http_exchange import Answer
 from scheduler.controller.write.leadership import Leadership, LeadershipLost
 from scheduler.controller.write.outbox import ANSWERED, UNANSWERED, Cancellable, Outbox, Sendable, Sent, in_a_task
 from scheduler.controller.write.pacing import Rank
@@ -46,6 +46,8 @@ GroupPatch = PatchGroupStatus | PatchGroupCounts
 WriteCommand = BindPod | PatchPodStatus | GroupPatch | DeletePod | EvictPod | UpdateObject | ClaimCommand
 
 _BEFORE_BINDING: Final = (ReserveClaim, CreateClaim)
+_REMOVALS: Final = (PatchPodStatus, DeletePod, EvictPod)
+"""Those that may be the steps of one."""
 
 MAX_TRIES: Final = 4
 FIRST_WAIT_SECONDS: Final = 0.01
@@ -121,41 +123,49 @@ class Writer:
 
     def submit(self, command: WriteCommand) -> None:
         """Queue a command; never blocks, never drops. A patch may be folded into a newer one or into the pod's bind."""
-        key = _turn_of(command)
         tickets = (command.ticket,) if command.ticket else ()
+        if isinstance(command, BindPod):
+            self._outbox.submit(PodWrite(self, Rank.BINDING, command.pod.uid, command, tickets))
+            return
         self._claims_open += isinstance(command, _BEFORE_BINDING)
-        self._outbox.submit(PodWrite(self, rank_of(command), key, command, tickets))
+        is_continuation = isinstance(command, _REMOVALS) and command.is_continuation
+        self._outbox.submit(PodWrite(self, rank_of(command), _turn_of(command), command, tickets, is_continuation))
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def begin(self, write: PodWrite, on_sent: Callable[[Sent], None]) -> Cancellable:
         """Send a write once; reports its outcome unless it must be sent again. Where all is well it needs no task."""
-        departure = Departure(self._leadership)
-        began = time.perf_counter()
+        departure = write.departure = Departure(self._leadership)
+        write.began, write.current = time.perf_counter(), None
         command = write.command
-
-        def ended(end: WriteEnd | ReservationEnd) -> None:
-            if isinstance(end, Answer):
-                self._report(write, WriteFinished(0, True, end.status), time.perf_counter() - began)
-                on_sent(ANSWERED)
-            elif isinstance(end, ResourceClaim):
-                self._report(write, WriteFinished(0, True, 200, written=end), time.perf_counter() - began)
-                on_sent(ANSWERED)
-            else:
-                request.follow(in_a_task(self._after(write, end, departure, began), on_sent))
-
-        request = _Request()
-        if isinstance(command, ReserveClaim):
-            request.begun(self._requests.claims.begin(command, departure, ended))
-        elif isinstance(command, ClaimCommand):
-            request.begun(in_a_task(self._after(write, None, departure, began), on_sent))
+        first: Cancellable | None
+        if isinstance(command, BindPod) or not isinstance(command, ClaimCommand):
+            write.on_sent = on_sent
+            first = self._requests.begin(command, departure, write.ended)
+        elif isinstance(command, ReserveClaim):
+            write.on_sent = on_sent
+            first = self._requests.claims.begin(command, departure, write.ended)
         else:
-            request.begun(self._requests.begin(command, departure, ended))
-        return request
+            first = in_a_task(self._after(write, None, departure), on_sent)
+        if write.current is None:
+            # It has not failed at once.
+            write.current = first
+        return write
 
-    async def _after(
-        self, write: PodWrite, end: Exception | Unfinished | None, departure: Departure, began: float
-    ) -> Sent:
+    def ended(self, write: PodWrite, end: WriteEnd | ReservationEnd) -> None:
+        """The request has ended. ``on_sent`` leads back to the write: it would wait for the garbage collector."""
+        on_sent, departure, write.on_sent = write.on_sent, write.departure, None
+        assert on_sent is not None and departure is not None
+        if isinstance(end, Answer):
+            self._report(write, WriteFinished(0, True, end.status))
+            on_sent(ANSWERED)
+        elif isinstance(end, ResourceClaim):
+            self._report(write, WriteFinished(0, True, 200, written=end))
+            on_sent(ANSWERED)
+        else:
+            write.current = in_a_task(self._after(write, end, departure), on_sent)
+
+    async def _after(self, write: PodWrite, end: Exception | Unfinished | None, departure: Departure) -> Sent:
         """What became of a write that was not answered with a success. None: it is still to be sent."""
         command = write.command
         is_answered = True
@@ -184,7 +194,7 @@ class Writer:
         except Exception as error:
             log.exception("Write failed", command=type(command).__name__)
             outcome = WriteFinished(0, False, 0, "InternalError", f"{type(error).__name__}: {error}")
-        self._report(write, outcome, time.perf_counter() - began)
+        self._report(write, outcome)
         return ANSWERED if is_answered else UNANSWERED
 
     async def _claim_written(
@@ -195,7 +205,7 @@ class Writer:
             return await claims.finish(command, end, departure)
         return await claims.carry_out(command, departure)
 
-    def _report(self, write: PodWrite, outcome: WriteFinished, seconds: float) -> None:
+    def _report(self, write: PodWrite, outcome: WriteFinished) -> None:
         """Report the outcome to each ticket. For statuses folded into a bind "unknown" has no meaning."""
         self._claims_open -= isinstance(write.command, _BEFORE_BINDING)
         if outcome.is_done:
@@ -206,11 +216,8 @@ class Writer:
             self.counts.failed += 1
             if not write.tickets:
                 log.info("Write failed", command=type(write.command).__name__, key=write.key, error=outcome.message)
-        self._report_each(write.tickets, outcome, seconds)
-
-    def _report_each(self, tickets: tuple[int, ...], outcome: WriteFinished, seconds: float) -> None:
-        is_unknown = outcome.is_unknown
-        for ticket in tickets:
+        seconds, is_unknown = time.perf_counter() - write.began, outcome.is_unknown
+        for ticket in write.tickets:
             self._on_finished(msgspec.structs.replace(outcome, ticket=ticket, seconds=seconds, is_unknown=is_unknown))
             is_unknown = False
 
@@ -262,18 +269,23 @@ class Writer:
 
 
 class PodWrite(Struct, eq=False):
-    """A command on its way. ``tickets``: the command's, then those of older ones that were folded into it."""
+    """A command on its way. ``tickets``: the command's, then those of older ones that were folded into it.
+
+    Of the last try: ``departure``, ``began``, ``on_sent``, and ``current``, what is awaited now: the request, then what
+    is asked about it where it fails.
+    """
 
     writer: Writer
     rank: Rank
     key: str
     command: WriteCommand
     tickets: tuple[int, ...]
+    is_continuation: bool = False
     tries: int = 0
-
-    @property
-    def is_continuation(self) -> bool:
-        return isinstance(self.command, PatchPodStatus | DeletePod | EvictPod) and self.command.is_continuation
+    departure: Departure | None = None
+    began: float = 0.0
+    on_sent: Callable[[Sent], None] | None = None
+    current: Cancellable | None = None
 
     def folded_over(self, older: Sendable) -> PodWrite | None:
         """A status folds over one of the same condition; a bind or removal of the pod folds over its condition."""
@@ -282,32 +294,19 @@ class PodWrite(Struct, eq=False):
         if command is None:
             return None
         tickets = self.tickets + older.tickets
-        return PodWrite(self.writer, min(self.rank, older.rank), self.key, command, tickets)
+        is_continuation = isinstance(command, _REMOVALS) and command.is_continuation
+        return PodWrite(self.writer, min(self.rank, older.rank), self.key, command, tickets, is_continuation)
 
     def begin(self, on_sent: Callable[[Sent], None]) -> Cancellable:
         return self.writer.begin(self, on_sent)
 
-
-class _Request:
-    """A request under way, and what is asked about it where it fails."""
-
-    __slots__ = ("_current",)
-
-    def __init__(self) -> None:
-        self._current: Cancellable | None = None
-
-    def begun(self, first: Cancellable | None) -> None:
-        """The first request, unless it has failed at once."""
-        if self._current is None:
-            self._current = first
-
-    def follow(self, current: Cancellable) -> None:
-        """What is awaited now."""
-        self._current = current
+    def ended(self, end: WriteEnd | ReservationEnd) -> None:
+        """The request has ended."""
+        self.writer.ended(self, end)
 
     def cancel(self) -> None:
-        if self._current is not None:
-            self._current.cancel()
+        if self.current is not None:
+            self.current.cancel()
 
 
 def rank_of(command: WriteCommand) -> Rank:

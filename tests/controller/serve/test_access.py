@@ -28,10 +28,10 @@ from scheduler.controller.serve.certificate_upkeep import keep_up
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.serve.serving_settings import AccessSettings, ServingSettings
 from scheduler.controller.serve.tls import ServingCertificate, TlsSettings
-from scheduler.controller.write.answers import Answer
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
+from scheduler.controller.write.http_exchange import Answer
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests.limits import WAIT_SECONDS
 

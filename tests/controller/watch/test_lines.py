@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from scheduler.controller.watch.lines import PART_BYTES, parts_of
 from scheduler.controller.watch.reflector import Reflector
-from scheduler.controller.write.answers import Answer
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.http_exchange import Answer
 from scheduler.messages.stimuli import ObjectObserved, Stimulus
 from scheduler.objects.kinds import Kind
 from scheduler.testing.documents import pod_json

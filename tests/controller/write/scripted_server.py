@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from scheduler.controller.write.answers import Answer
 from scheduler.controller.write.client import ApiClient, Directly
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.direct import Outgoing
 from scheduler.controller.write.fence import Departure
+from scheduler.controller.write.http_exchange import Answer
 from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.errors import ApiError
 from tests.controller.conftest import until

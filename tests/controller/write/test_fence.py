@@ -13,11 +13,11 @@ from aiohttp import web
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.plugin_calls import PluginCalls
-from scheduler.controller.write.answers import Answer
 from scheduler.controller.write.client import ApiClient, Directly
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
 from scheduler.controller.write.fence import Departure
+from scheduler.controller.write.http_exchange import Answer
 from scheduler.controller.write.leadership import AlwaysHeld, LeadershipLost, LeaseToken
 from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.messages.commands import CallExtender, RunPlugin

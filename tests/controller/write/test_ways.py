@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from scheduler.controller.watch.pages import Pages
-from scheduler.controller.write.answers import Answer
 from scheduler.controller.write.client import Directly
 from scheduler.controller.write.direct import Outgoing
 from scheduler.controller.write.fence import Departure
+from scheduler.controller.write.http_exchange import Answer
 from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.errors import ApiError
 from tests.controller.conftest import until
