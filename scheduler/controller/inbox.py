@@ -22,37 +22,52 @@ class Inbox:
     """A queue of stimuli. ``put`` from anywhere on the event loop."""
 
     def __init__(self) -> None:
+        self.has_news = False
+        """Whether there was any since ``noted``."""
         self._waiting: deque[Stimulus] = deque()
-        self._news = asyncio.Event()
-        self._empty = asyncio.Event()
-        self._empty.set()
+        self._is_applied = True
+        self._applied = asyncio.Event()
         self._has_room = asyncio.Event()
         self._has_room.set()
+        self._sleeper: asyncio.Future[None] | None = None
+        """The loop, while it waits for news; it is woken at ``_wake_at`` at the latest."""
+        self._wake_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        """Runs at ``_timer_at``. A sleep that news ends leaves it to the next one: to set and cancel one for each sleep
+        costs more than to look at the time now and then."""
+        self._timer_at = 0.0
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def put(self, stimulus: Stimulus) -> None:
         self._waiting.append(stimulus)
-        self._empty.clear()
-        self._news.set()
+        self._is_applied = False
+        if not self.has_news:
+            self.wake()
 
     def put_all(self, stimuli: Iterable[Stimulus]) -> None:
         """Put several stimuli, in their order."""
         self._waiting.extend(stimuli)
         if self._waiting:
-            self._empty.clear()
+            self._is_applied = False
             if len(self._waiting) >= MAX_WAITING:
                 self._has_room.clear()
-        self._news.set()
+        if not self.has_news:
+            self.wake()
 
     def wake(self) -> None:
         """Wake the loop: a condition that it checks before it takes a pod has changed."""
-        self._news.set()
+        self.has_news = True
+        sleeper, self._sleeper = self._sleeper, None
+        if sleeper is not None and not sleeper.done():
+            sleeper.set_result(None)
 
     async def emptied(self) -> None:
         """Wait until everything that was put here has been applied."""
-        await self._empty.wait()
+        if not self._is_applied:
+            self._applied.clear()
+            await self._applied.wait()
 
     async def room(self) -> None:
         """Wait until fewer than ``MAX_WAITING`` stimuli wait here."""
@@ -66,29 +81,48 @@ class Inbox:
             if len(self._waiting) <= MAX_WAITING and not self._has_room.is_set():
                 self._has_room.set()
             return self._waiting.popleft()
-        self._empty.set()
+        if not self._is_applied:
+            self._is_applied = True
+            self._applied.set()
         return None
-
-    @property
-    def has_news(self) -> bool:
-        return self._news.is_set()
 
     def noted(self) -> None:
         """Reset the news flag, before the loop looks: only later changes count as news."""
-        self._news.clear()
+        self.has_news = False
 
     async def news(self, seconds: float) -> bool:
         """Wait at most ``seconds`` for news; returns whether there was any."""
-        is_over = False
-
-        def end() -> None:
-            nonlocal is_over
-            is_over = not self._news.is_set()
-            self._news.set()
-
-        timer = asyncio.get_running_loop().call_later(seconds, end)
+        if self.has_news:
+            return True
+        loop = asyncio.get_running_loop()
+        sleeper = self._sleeper = loop.create_future()
+        self._wake_at = loop.time() + seconds
+        if self._timer is None or self._timer_at > self._wake_at:
+            self._set_timer()
         try:
-            await self._news.wait()
-        finally:
-            timer.cancel()
-        return not is_over
+            await sleeper
+        except asyncio.CancelledError:
+            self._cancel_timer()
+            raise
+        return self.has_news
+
+    def _set_timer(self) -> None:
+        self._cancel_timer()
+        self._timer_at = self._wake_at
+        self._timer = asyncio.get_running_loop().call_at(self._wake_at, self._look_at_time)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+
+    def _look_at_time(self) -> None:
+        self._timer = None
+        sleeper = self._sleeper
+        if sleeper is None or sleeper.done():
+            return
+        if asyncio.get_running_loop().time() < self._wake_at:
+            self._set_timer()
+        else:
+            self._sleeper = None
+            sleeper.set_result(None)

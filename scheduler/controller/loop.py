@@ -6,9 +6,9 @@ pod or one stimulus is logged and counted and ends nothing.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+import types
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Protocol
 
 import structlog
@@ -55,6 +55,13 @@ class EnginePort(Protocol):
     def next_deadline(self) -> float | None:
         """The monotonic second at which the next Tick is due; None without a deadline."""
         ...
+
+
+@types.coroutine
+def _turns(number: int) -> Generator[None, None, None]:
+    """Lets the event loop turn this many times: ``asyncio.sleep(0)`` without a coroutine for each turn."""
+    for _ in range(number):
+        yield
 
 
 def read_clock() -> Now:
@@ -118,20 +125,14 @@ class SchedulingLoop:
             has_more = self._slice()
             with self.steps.step("after slice"):
                 self._after_slice()
-            if has_more:
-                await self._let_watches_speak()
-                continue
-            wait = self._seconds_to_sleep()
-            if wait > 0.0 and not self._inbox.has_news and not await self._inbox.news(wait):
-                with self.steps.step("idle"):
-                    self.when_idle()
-            await self._let_watches_speak()
-
-    async def _let_watches_speak(self) -> None:
-        """Let everything received be applied before the next pod is taken: a node's change that was sent before the pod
-        arrives on another connection, perhaps a little later than the pod."""
-        for _ in range(TURNS_BEFORE_A_SLICE):
-            await asyncio.sleep(0)
+            if not has_more:
+                wait = self._seconds_to_sleep()
+                if wait > 0.0 and not self._inbox.has_news and not await self._inbox.news(wait):
+                    with self.steps.step("idle"):
+                        self.when_idle()
+            # Let everything received be applied before the next pod is taken: a node's change that was sent before the
+            # pod arrives on another connection, perhaps a little later than the pod.
+            await _turns(TURNS_BEFORE_A_SLICE)
 
     def _slice(self) -> bool:
         """Work for the time of one slice; returns whether there is more to do."""
