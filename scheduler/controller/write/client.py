@@ -63,7 +63,7 @@ class Directly(Enum):
     """Which requests of a client leave without aiohttp."""
 
     NOTHING = "nothing"
-    WRITES = "fenced requests"
+    WRITES = "fenced requests, and watches"
     ALL_BUT_WATCHES = "all requests but watches"
 
 
@@ -189,6 +189,8 @@ class ApiClient:
         target = f"{path}?{urlencode(query, quote_via=quote)}"
 
         def send(current: Credentials) -> Awaitable[OpenAnswer]:
+            if self._directly is Directly.WRITES and self._direct is not None:
+                return self._way().watch(target, idle_seconds)
             return self._other_way().watch(current, target, idle_seconds)
 
         try:

@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from scheduler.controller.write.credentials import Credentials
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.http_connections import HttpConnections, Origin
 from scheduler.controller.write.http_exchange import Answer
+from scheduler.controller.write.http_stream import Stream
 
 JSON: Final = "application/json"
 
@@ -52,6 +54,18 @@ class DirectWay:
     async def send(self, write: Outgoing, departure: Departure | None) -> Answer:
         """Raises OSError, TimeoutError, LeadershipLost, and ValueError for a path that is no part of an ASCII URL."""
         return await self.connections.send(self.request_of(write), write.seconds, departure)
+
+    async def watch(self, target: str, idle_seconds: float) -> Stream:
+        """The answer to a GET without an end, as soon as its head is there. Raises as ``send`` does."""
+        request = self.request_of(Outgoing("GET", target, None, idle_seconds))
+        stream = Stream(None, request, idle_seconds=idle_seconds)
+        self.connections.start(stream, idle_seconds)
+        try:
+            await stream.headed()
+        except asyncio.CancelledError:
+            stream.close()
+            raise
+        return stream
 
     def request_of(self, write: Outgoing) -> bytes:
         """The request's bytes. Raises ValueError as ``send`` does."""

@@ -61,13 +61,23 @@ class Exchange(Struct, eq=False):
 
     fence: Fence | None
     request: bytes = b""
+    is_stream: bool = False
+    """Whether ``begun`` and ``took`` are called for a success, whose answer then has no body."""
     deadline: float = 0.0
     pool: Pool | None = None
     connection: Connection | None = None
     """On which it has been sent."""
 
     def end(self, end: HttpEnd) -> None:
-        """How it ended. Called once, or once more if that of the first call was a failure that ``fail`` led to."""
+        """How it ended. Only the first call counts."""
+        raise NotImplementedError
+
+    def begun(self, status: int) -> None:
+        """The head of a stream is there."""
+        raise NotImplementedError
+
+    def took(self, part: bytes) -> None:
+        """A part of a stream's body."""
         raise NotImplementedError
 
     def fail(self, error: Exception) -> None:
@@ -118,6 +128,16 @@ class Connection(asyncio.Protocol):
             self._transport.write(exchange.request)
         except Exception as error:  # noqa: BLE001 - asyncio's and uvloop's transports raise different ones
             self.fail(ConnectionError(f"the connection takes no bytes: {error}"))
+
+    def pause(self) -> None:
+        """Take no more bytes from the socket."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def go_on(self) -> None:
+        """Take bytes from the socket again."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def abort(self) -> None:
         """Close the connection at once; a request under way ends with ConnectionError."""
@@ -182,6 +202,8 @@ class Connection(asyncio.Protocol):
         self._size = 0
         self._status = 0
         self._is_headed = self._is_whole = False
+        self._stream: Exchange | None = None
+        """Takes the body as it comes."""
         self._head: list[bytes] = []
         """The bytes up to the end of the head, and some of the body."""
         self._body: list[bytes] = []
@@ -195,14 +217,22 @@ class Connection(asyncio.Protocol):
         if not self._is_whole:
             self._status = self._parser.get_status_code()
             self._is_headed = self._status >= 200
+            exchange = self.exchange
+            if exchange is not None and exchange.is_stream and 200 <= self._status < 300:
+                self._stream = exchange
+                exchange.begun(self._status)
 
     def on_body(self, part: bytes) -> None:
-        if not self._is_whole:
+        if self._stream is not None:
+            self._size = 0
+            self._stream.took(part)
+        elif not self._is_whole:
             self._body.append(part)
 
     def on_message_complete(self) -> None:
         if self._is_headed and not self._is_whole:
             self._is_whole = True
+            self._stream = None
             if not self._parser.should_keep_alive():
                 self.is_spoilt = True
 
