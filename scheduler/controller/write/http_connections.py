@@ -97,7 +97,10 @@ class HttpConnections:
         """
         exchange.pool = self
         exchange.deadline = deadline = self._loop.time() + seconds
-        connection = self._take_idle()
+        idle = self._idle
+        connection = idle.pop() if idle else None
+        while connection is not None and not connection.is_clean:
+            connection = idle.pop() if idle else None
         if connection is not None:
             if not self._begin(connection, exchange):
                 self.give_back(connection)
@@ -139,13 +142,6 @@ class HttpConnections:
 
     # --- which connection ---------------------------------------------------------------------------------------------
 
-    def _take_idle(self) -> Connection | None:
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.is_clean:
-                return connection
-        return None
-
     @staticmethod
     def _begin(connection: Connection, exchange: Exchange) -> bool:
         """Send the request on this clean connection. False: it has ended, held back by the fence."""
@@ -158,7 +154,7 @@ class HttpConnections:
 
     def give_back(self, connection: Connection) -> None:
         """No exchange is on this connection any more: it serves the next one, or is closed if it is not clean. One that
-        is being closed by the other side may rest among the idle ones until it is: ``_take_idle`` looks again."""
+        is being closed by the other side may rest among the idle ones until it is: ``start`` looks again."""
         if self._is_closed or connection.is_spoilt or (self._waiting and not connection.is_clean):
             connection.abort()
             self._open_more()

@@ -148,14 +148,10 @@ class Connection(asyncio.Protocol):
     def fail(self, error: Exception) -> None:
         """Close the connection at once; a request under way ends with this error."""
         self.abort()
-        self._end(error)
-
-    def _end(self, end: HttpEnd) -> None:
-        """The connection is free before the end is reported: what that leads to may need it."""
         exchange, self.exchange = self.exchange, None
         if exchange is not None:
             self._pool.give_back(self)
-            exchange.end(end)
+            exchange.end(error)
 
     # --- asyncio ------------------------------------------------------------------------------------------------------
 
@@ -248,7 +244,11 @@ class Connection(asyncio.Protocol):
             # Also of a server that answers before it has the whole request.
             self.is_spoilt = True
         self._clear()
-        self._end(answer)
+        exchange, self.exchange = self.exchange, None
+        # The connection is free before the end is reported: what that leads to may need it.
+        self._pool.give_back(self)
+        if exchange is not None:
+            exchange.end(answer)
 
 
 class _Head:

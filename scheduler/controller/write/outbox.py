@@ -164,7 +164,8 @@ class Outbox:
             self._resume_after(slot, sent.retry_after)
         if self._settling:
             self._note_settled()
-        self._release()
+        if self.pacing.ready:
+            self._release()
 
     def _note_settled(self) -> None:
         for settled, ranks in self._settling.items():

@@ -141,6 +141,8 @@ class Pacing(Generic[W]):
         """Key → its writes in order; the first is queued, under way or resting, the others are parked."""
         self._ready = [0] * len(RANKS)
         """Rank → the number of writes in its lane."""
+        self.ready = 0
+        """The number of writes in all lanes."""
         self._under_way = [0] * len(RANKS)
         self._open = [0] * len(RANKS)
         self._is_answered = [True] * len(RANKS)
@@ -189,16 +191,18 @@ class Pacing(Generic[W]):
             self._lines[key] = [slot]
         self._lanes[rank].put(slot)
         self._ready[rank] += 1
+        self.ready += 1
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
     def take(self, now: float) -> Slot[W] | None:
         """The next write to be sent, which is under way from now on; None: none may be sent now."""
-        rank = self._next(now) if any(self._ready) else None
+        rank = self._next(now) if self.ready else None
         if rank is None:
             return None
         slot = self._lanes[rank].take()
         self._ready[rank] -= 1
+        self.ready -= 1
         slot.state = State.UNDER_WAY
         if self._under_way[rank] >= SHARE:
             self._common_free -= 1
@@ -249,6 +253,7 @@ class Pacing(Generic[W]):
         rank = slot.write.rank
         self._lanes[rank].put_first(slot)
         self._ready[rank] += 1
+        self.ready += 1
 
     def _end(self, slot: Slot[W]) -> None:
         """Remove the slot; the next write of its key may be sent."""
@@ -256,6 +261,7 @@ class Pacing(Generic[W]):
         if slot.state is State.QUEUED:
             self._lanes[rank].remove(slot)
             self._ready[rank] -= 1
+            self.ready -= 1
         slot.state = State.OVER
         self._open[rank] -= 1
         if not key:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -141,10 +142,10 @@ class Writer:
         first: Cancellable | None
         if isinstance(command, BindPod) or not isinstance(command, ClaimCommand):
             write.on_sent = on_sent
-            first = self._requests.begin(command, departure, write.ended)
+            first = self._requests.begin(command, departure, partial(self._ended, write))
         elif isinstance(command, ReserveClaim):
             write.on_sent = on_sent
-            first = self._requests.claims.begin(command, departure, write.ended)
+            first = self._requests.claims.begin(command, departure, partial(self._ended, write))
         else:
             first = in_a_task(self._after(write, None, departure), on_sent)
         if write.current is None:
@@ -152,7 +153,7 @@ class Writer:
             write.current = first
         return write
 
-    def ended(self, write: PodWrite, end: WriteEnd | ReservationEnd) -> None:
+    def _ended(self, write: PodWrite, end: WriteEnd | ReservationEnd) -> None:
         """The request has ended. ``on_sent`` leads back to the write: it would wait for the garbage collector."""
         on_sent, departure, write.on_sent = write.on_sent, write.departure, None
         assert on_sent is not None and departure is not None
@@ -299,10 +300,6 @@ class PodWrite(Struct, eq=False):
 
     def begin(self, on_sent: Callable[[Sent], None]) -> Cancellable:
         return self.writer.begin(self, on_sent)
-
-    def ended(self, end: WriteEnd | ReservationEnd) -> None:
-        """The request has ended."""
-        self.writer.ended(self, end)
 
     def cancel(self) -> None:
         if self.current is not None:

@@ -100,15 +100,18 @@ async def test_a_stream_that_is_not_read_takes_a_bounded_number_of_bytes(tmp_pat
             sent += len(data)
         writer.write(END)
 
-    async with served(play) as (_, url), client_of(kubeconfig(tmp_path / "k", url), Directly.WRITES) as client:
-        async with client.stream("/watch", query={}, idle_seconds=5.0) as stream:
-            await until(lambda: stream.is_paused)  # type: ignore[attr-defined]
-            assert MAX_UNREAD_BYTES < stream.unread_bytes < 2 * MAX_UNREAD_BYTES  # type: ignore[attr-defined]
-            assert sent < total * len(data)
-            size = 0
-            while part := await stream.read():
-                size += len(part)
-            assert size == total * len(data)
+    async with (
+        served(play) as (_, url),
+        client_of(kubeconfig(tmp_path / "k", url), Directly.WRITES) as client,
+        client.stream("/watch", query={}, idle_seconds=5.0) as stream,
+    ):
+        await until(lambda: stream.is_paused)  # type: ignore[attr-defined]
+        assert MAX_UNREAD_BYTES < stream.unread_bytes < 2 * MAX_UNREAD_BYTES  # type: ignore[attr-defined]
+        assert sent < total * len(data)
+        size = 0
+        while part := await stream.read():
+            size += len(part)
+        assert size == total * len(data)
 
 
 async def test_the_connection_of_a_stream_that_ended_unread_serves_the_next_request(tmp_path: Path) -> None:
