@@ -11,7 +11,7 @@ from scheduler.controller.inbox import Inbox
 from scheduler.controller.write.events import EventRecorder
 from scheduler.controller.write.outbox import Outbox
 from scheduler.controller.write.writer import WriteCommand, Writer, WriterCounts
-from scheduler.messages.commands import CallExtender, RunPlugin, WriteEvent
+from scheduler.messages.commands import BindPod, CallExtender, RunPlugin, WriteEvent
 
 OutgoingCommand = WriteCommand | WriteEvent | CallExtender | RunPlugin
 """A command with an effect outside the process."""
@@ -102,6 +102,8 @@ class CommandCarrier:
 
     def submit(self, command: OutgoingCommand) -> None:
         match command:
+            case BindPod():
+                self._writer.submit(command)
             case WriteEvent():
                 self._events.record(command)
             case CallExtender():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 import structlog
 
@@ -11,6 +12,8 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import Command, RecordAttempt, RecordGroupAttempt
 from scheduler.engine.group_attempt import GroupAttempt
 from scheduler.messages.commands import ReportProblem, ReportRepairs, TellBelieved
+
+_OF_COMPARISONS: Final = (TellBelieved, ReportRepairs)
 
 log = structlog.get_logger()
 
@@ -37,7 +40,7 @@ class Dispatcher:
             self._record(command.attempt)
         elif isinstance(command, RecordGroupAttempt):
             self._record_group(command.attempt)
-        elif isinstance(command, TellBelieved | ReportRepairs):
+        elif isinstance(command, _OF_COMPARISONS):
             self._reconcile(command)
         elif isinstance(command, ReportProblem):
             log.warning("Engine reports a problem", problem=command.message)

@@ -17,6 +17,7 @@ Pure and synchronous: it holds no clock, waits for nothing, and is driven by ``O
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from enum import Enum, IntEnum
 from typing import Final, Generic, Protocol, Self, TypeVar
@@ -147,6 +148,9 @@ class Pacing(Generic[W]):
         self._open = [0] * len(RANKS)
         self._is_answered = [True] * len(RANKS)
         """Rank → whether its last completed write got an answer."""
+        self._oldest = math.inf
+        """No write of a timely class in a lane was offered before this second: until it is overdue, none is. Most
+        storms are over by then."""
         self._number = 0
         self.folded = 0
         """The number of writes folded into a newer one of their key."""
@@ -192,6 +196,8 @@ class Pacing(Generic[W]):
         self._lanes[rank].put(slot)
         self._ready[rank] += 1
         self.ready += 1
+        if rank in TIMELY and since < self._oldest:
+            self._oldest = since
 
     # --- out ---------------------------------------------------------------------------------------------------------
 
@@ -212,10 +218,12 @@ class Pacing(Generic[W]):
     def _next(self, now: float) -> Rank | None:
         has_place = self._common_free > 0
         ready = self._ready
-        if has_place:
+        if has_place and now - self._oldest >= MAX_WAIT_SECONDS:
             for rank in TIMELY:
                 if ready[rank] and self._is_overdue(rank, now):
                     return rank
+            if not any(ready[rank] for rank in TIMELY):
+                self._oldest = math.inf
         for rank in RANKS:
             if ready[rank] and (self._under_way[rank] < SHARE or (has_place and rank in ACTING)):
                 return rank
@@ -254,6 +262,8 @@ class Pacing(Generic[W]):
         self._lanes[rank].put_first(slot)
         self._ready[rank] += 1
         self.ready += 1
+        if rank in TIMELY:
+            self._oldest = min(self._oldest, slot.since)
 
     def _end(self, slot: Slot[W]) -> None:
         """Remove the slot; the next write of its key may be sent."""
