@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from scheduler.controller.write.pacing import ACTING, MAX_WAIT_SECONDS, MIN_PLACES, SHARE, Pacing, Rank, Slot
+from scheduler.controller.write.pacing import ACTING, MAX_WAIT_SECONDS, MIN_PLACES, SHARE, TIMELY, Pacing, Rank, Slot
 
 PLACES = 28
 COMMON = PLACES - SHARE * len(Rank)
@@ -274,6 +274,13 @@ class AnySequence(RuleBasedStateMachine):
         used = sum(max(0, self.pacing.under_way(rank) - SHARE) for rank in Rank)
         assert self.pacing._common_free == COMMON - used >= 0
         assert self.pacing._ready == [len(lane._continuing) + len(lane._beginning) for lane in self.pacing._lanes]
+        assert self.pacing.ready == sum(self.pacing._ready)
+
+    @invariant()
+    def no_timely_write_in_a_lane_is_older_than_the_oldest_is_said_to_be(self) -> None:
+        lanes = [self.pacing._lanes[rank] for rank in TIMELY]
+        slots = [slot for lane in lanes for slot in (*lane._continuing.values(), *lane._beginning.values())]
+        assert all(self.pacing._oldest <= slot.since for slot in slots)
 
     def teardown(self) -> None:
         """When everything is let go, each write has left once or been stood for once, those of a pod in order."""

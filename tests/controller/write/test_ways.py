@@ -10,13 +10,24 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.controller.loop import read_clock
 from scheduler.controller.watch.pages import Pages
+from scheduler.controller.write.begun import BegunWrite
 from scheduler.controller.write.client import Directly
 from scheduler.controller.write.direct import Outgoing
+from scheduler.controller.write.events import EventRecorder, EventWrite
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.http_exchange import Answer
 from scheduler.controller.write.leadership import AlwaysHeld
+from scheduler.controller.write.outbox import Outbox
+from scheduler.controller.write.pacing import MIN_PLACES
+from scheduler.controller.write.requests import WriteRequests
+from scheduler.controller.write.writer import PodWrite, Writer
+from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError
+from scheduler.messages.commands import BindPod, WriteEvent
+from scheduler.messages.references import PodReference
+from scheduler.messages.stimuli import WriteFinished
 from tests.controller.conftest import until
 from tests.controller.write.scripted_server import OK, client_of, error_of, plays, served, write
 from tests.controller.write.test_credentials import kubeconfig
@@ -247,6 +258,38 @@ async def test_a_write_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -
             assert left() is None
         finally:
             gc.enable()
+
+
+async def test_a_binding_and_its_event_leave_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+    """On their way they lead back to themselves: from the write to its request, to its end, to the write."""
+    async with (
+        served(plays(OK, ends=False)) as (server, url),
+        client_of(kubeconfig(tmp_path / "k", url), Directly.WRITES) as client,
+    ):
+        await write(client)
+        outbox, settings = Outbox(MIN_PLACES), WriterSettings()
+        ends: list[WriteFinished] = []
+        writer = Writer(WriteRequests(client, settings), AlwaysHeld(), outbox, ends.append, lambda: 0.0, 9)
+        events = EventRecorder(client, AlwaysHeld(), "host", settings, outbox, read_clock)
+        pod = PodReference("default", "a", "uid-a")
+
+        def made() -> list[PodWrite | EventWrite | BegunWrite]:
+            return [one for one in gc.get_objects() if isinstance(one, PodWrite | EventWrite | BegunWrite)]
+
+        gc.collect()
+        gc.disable()
+        try:
+            writer.submit(BindPod(1, pod, "n1"))
+            events.record(WriteEvent(pod, "Normal", "Scheduled", "Binding", "assigned", "tandem-scheduler"))
+            assert len(made()) == 2
+            assert await writer.settle(5.0)
+            assert await events.settle(5.0)
+            assert made() == []
+        finally:
+            gc.enable()
+        await outbox.close()
+    assert [end.is_done for end in ends] == [True]
+    assert len(server.requests) == 3
 
 
 @pytest.mark.parametrize("path", ["/a b", "/a\r\nX: y", "/\u00e4"])
