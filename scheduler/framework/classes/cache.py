@@ -118,7 +118,8 @@ class ClassCache:
             self._classes[template.key] = found
         else:
             found.is_known = True
-            self._classes.move_to_end(template.key)
+            if found is not self._latest:
+                self._classes.move_to_end(template.key)
         self._latest = found
         return found, template.fragments
 

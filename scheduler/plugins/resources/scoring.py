@@ -154,6 +154,8 @@ def offered(view: View, name: str, own: tuple[Column, Column]) -> tuple[Column, 
 def with_devices(view: View, name: str, own: tuple[Column, Column]) -> tuple[Column, Column]:
     """(allocatable, requested) of a resource: devices where a class stands for it and the node has none of it itself
     (docs/kube-scheduler/dra.md §13). ``own``: without devices."""
+    if not view.devices.classes.by_resource:
+        return own
     devices = device_columns(view, name)
     if devices is None:
         return own
