@@ -153,7 +153,7 @@ class SchedulingQueue(QueueListing):
 
         With no active pod, the rejected pod whose back-off ends first is taken early, of those that are not like one
         that has found no node in this ``state`` of the cluster, which is asked only then, or after which nothing has
-        happened that may help it. ``plain_from``: only an active pod that belongs to no group and has at least this priority.
+        happened that may help it. ``plain_from``: only an active pod of no group that has at least this priority.
         """
         if self.waking.unfinished:
             self.waking.finish()

@@ -127,8 +127,8 @@ class _AttemptLine(msgspec.Struct, kw_only=True, omit_defaults=True, rename="cam
     evaluated_nodes: int = 0
     feasible_nodes: int
     nominated_node: str = ""
-    victims: tuple[str, ...] = ()
-    plugins: tuple[str, ...] = ()
+    victims: list[str] = msgspec.field(default_factory=list)
+    plugins: list[str] = msgspec.field(default_factory=list)
     microseconds: dict[str, int] = msgspec.field(default_factory=dict)
     shared: bool = False
     event: str = ""
@@ -149,8 +149,8 @@ def _line_of(attempt: Attempt, event: str = "", level: str = "", timestamp: str 
         evaluated_nodes=attempt.evaluated_nodes,
         feasible_nodes=attempt.feasible_nodes,
         nominated_node=attempt.nominated_node,
-        victims=attempt.victims,
-        plugins=attempt.rejectors,
+        victims=list(attempt.victims),
+        plugins=list(attempt.rejectors),
         microseconds={point: round(seconds * 1e6) for point, seconds in attempt.durations.items()},
         shared=attempt.was_class_known,
         event=event,
