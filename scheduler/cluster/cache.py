@@ -351,7 +351,7 @@ class ClusterCache:
 
     def _replace(self, known: PodInfo, info: PodInfo) -> None:
         """Replace a placed pod by another version. Most updates are of the status and change nothing counted."""
-        if _weighs_the_same(known, info):
+        if known.takes_as_much_as(info):
             row = self.table.row(info.node_name)
             if row is None:
                 raise InvariantViolation(f"pod {info.key} is placed on {info.node_name}, which has no row")
@@ -364,10 +364,6 @@ class ClusterCache:
             return
         self._take(known)
         self._put(info)
-
-
-def _weighs_the_same(one: PodInfo, other: PodInfo) -> bool:
-    return one.charged == other.charged and one.non_zero == other.non_zero and one.ports == other.ports
 
 
 def _looks_the_same(one: PodInfo, other: PodInfo) -> bool:

@@ -314,6 +314,12 @@ class PodInfo:
             known = charge_as_requested(self.pod, self._requests)
         self._charged, self._non_zero = known or node_info_requests_of(self.pod)
 
+    def takes_as_much_as(self, other: PodInfo) -> bool:
+        """Whether both take the same of a node."""
+        if self._charged is not None and self._charged is other._charged and self._ports is other._ports is not None:
+            return self.non_zero == other.non_zero
+        return self.charged == other.charged and self.non_zero == other.non_zero and self.ports == other.ports
+
     @property
     def ports(self) -> tuple[HostPort, ...]:
         if self._ports is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -17,7 +17,7 @@ from scheduler.engine.error_texts import cause_of, failed_at
 from scheduler.engine.outcome import CycleOutcome, GroupPermitted, NotPlaced, Placed, PodRequest
 from scheduler.engine.tickets import ClaimTicket
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
-from scheduler.framework.plugin import PermitPlugin, Permitted, ReservePlugin, State, Wait
+from scheduler.framework.plugin import Permitted, State, Wait
 from scheduler.framework.plugin_requests import (
     ActivatePods,
     AllowWaiting,
@@ -46,13 +46,11 @@ def assume_and_reserve(run: Run, node: str) -> CycleOutcome:
     assumptions.assume(assumed)
     waits: dict[str, float] = {}
     requests: list[PodRequest] = []
-    profile, unconcerned = run.profile, run.pod_class.unconcerned
-    reserving = [one for one in profile.reserve_plugins if one.name not in unconcerned]
-    failed = _reserve(run, assumed, reserving, requests) if reserving else None
+    reserving, permitting = run.pod_class.reserve_plugins, run.pod_class.permit_plugins
+    failed = _reserve(run, assumed, requests) if reserving else None
     run.clock.lap("Reserve")
     if failed is None:
-        permitting = [one for one in profile.permit_plugins if one.name not in unconcerned]
-        failed = _permit(run, assumed, permitting, waits, requests) if permitting else None
+        failed = _permit(run, assumed, waits, requests) if permitting else None
         run.clock.lap("Permit")
     if failed is not None:
         requests += unreserve(run.context, _Reserved(assumed, run.profile, run.attempt, run.filters.states))
@@ -62,23 +60,17 @@ def assume_and_reserve(run: Run, node: str) -> CycleOutcome:
     return Placed(assumed, run.filters.states, run.pod_class.unconcerned, waits, tuple(requests))
 
 
-def _reserve(
-    run: Run, assumed: PodInfo, plugins: Sequence[ReservePlugin], requests: list[PodRequest]
-) -> NotPlaced | None:
+def _reserve(run: Run, assumed: PodInfo, requests: list[PodRequest]) -> NotPlaced | None:
     def take(name: str, answer: Iterable[Effect | PluginRequest] | None) -> None:
         if answer:
             requests.extend(_carry_out(answer, name, run.context.assumptions))
 
-    return _ask_in_turn(run, assumed, "Reserve", [(one.name, one.reserve) for one in plugins], take)
+    return _ask_in_turn(
+        run, assumed, "Reserve", [(one.name, one.reserve) for one in run.pod_class.reserve_plugins], take
+    )
 
 
-def _permit(
-    run: Run,
-    assumed: PodInfo,
-    plugins: Sequence[PermitPlugin],
-    waits: dict[str, float],
-    requests: list[PodRequest],
-) -> NotPlaced | None:
+def _permit(run: Run, assumed: PodInfo, waits: dict[str, float], requests: list[PodRequest]) -> NotPlaced | None:
     """``waits`` is filled with the plugins that say wait, and the seconds that they ask for."""
 
     def take(name: str, verdict: Wait | Permitted | None) -> None:
@@ -87,7 +79,7 @@ def _permit(
         if verdict is not None:
             requests.extend([_signed(request, name) for request in verdict.requests])
 
-    return _ask_in_turn(run, assumed, "Permit", [(one.name, one.permit) for one in plugins], take)
+    return _ask_in_turn(run, assumed, "Permit", [(one.name, one.permit) for one in run.pod_class.permit_plugins], take)
 
 
 def _ask_in_turn(

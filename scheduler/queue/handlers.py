@@ -307,7 +307,8 @@ class EventHandlers:
 
     def write_answered(self, ticket: int) -> None:
         """Note that a write of any kind has been answered; what it wrote has been observed."""
-        self._queue.finish_waking()
+        if self._queue.waking.unfinished:
+            self._queue.finish_waking()
         self._cache.devices.write_finished(ticket)
 
     # --- failed attempts ----------------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ class Waking:
     def __init__(self, steps_a_slice: int) -> None:
         self._steps_a_slice = steps_a_slice
         self.unfinished: deque[Work] = deque()
-        """What has been begun and is not done, in order; read only. An attribute, since whatever happens to the queue asks
-        for it first."""
+        """What has been begun and is not done, in order; read only. An attribute, since all that happens to the queue
+        asks for it first."""
 
     def begin(self, work: Work) -> int:
         """Do the first slice of the work and return its result if that is all of it; else 0, as where other work is
