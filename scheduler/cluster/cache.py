@@ -165,7 +165,8 @@ class ClusterCache:
             self._put(info)
             return Confirmation.NEW
         was_assumed = info.uid in self._assumed
-        self._assumed.pop(info.uid, None)
+        if was_assumed:
+            del self._assumed[info.uid]
         if known.node_name != info.node_name:
             self._take(known)
             self._put(info)
@@ -227,6 +228,10 @@ class ClusterCache:
 
     def is_assumed(self, uid: str) -> bool:
         return uid in self._assumed
+
+    def assumed(self, uid: str) -> PodInfo | None:
+        """The pod as it is assumed on its node; None where it is not, or was confirmed."""
+        return self._placed[uid] if uid in self._assumed else None
 
     def placed(self, uid: str) -> PodInfo | None:
         """The pod as it is counted on its node, or None."""
@@ -321,13 +326,13 @@ class ClusterCache:
 
     def _put(self, info: PodInfo) -> None:
         row = self.table.add_pod(info)
-        updated: list[Tally] = []
+        updated = 0
         try:
             for tally in self._tallies:
                 tally.add(info, row)
-                updated.append(tally)
+                updated += 1
         except BaseException:
-            for tally in updated:
+            for tally in self._tallies[:updated]:
                 tally.remove(info, row)
             self.table.remove_pod(row, info.uid)
             raise
@@ -346,7 +351,7 @@ class ClusterCache:
 
     def _replace(self, known: PodInfo, info: PodInfo) -> None:
         """Replace a placed pod by another version. Most updates are of the status and change nothing counted."""
-        if _weighs_the_same(known, info):
+        if known.takes_as_much_as(info):
             row = self.table.row(info.node_name)
             if row is None:
                 raise InvariantViolation(f"pod {info.key} is placed on {info.node_name}, which has no row")
@@ -359,10 +364,6 @@ class ClusterCache:
             return
         self._take(known)
         self._put(info)
-
-
-def _weighs_the_same(one: PodInfo, other: PodInfo) -> bool:
-    return one.charged == other.charged and one.non_zero == other.non_zero and one.ports == other.ports
 
 
 def _looks_the_same(one: PodInfo, other: PodInfo) -> bool:

@@ -101,6 +101,11 @@ class NodeColumns:
             case _:
                 return self._requested.column(resource, self.size)
 
+    def amounts(self, resource: str) -> tuple[Int64Column, Int64Column]:
+        """``allocatable`` and ``requested`` of a resource."""
+        known = self._always.get(resource)
+        return known or (self.allocatable(resource), self.requested(resource))
+
     def is_nowhere(self, resource: str) -> bool:
         """Whether no node offers any of a resource, and no pod takes any."""
         if resource in ("cpu", "memory", "ephemeral-storage", "pods"):
@@ -242,6 +247,10 @@ class NodeColumns:
         size = self.size
         for name, array in self._arrays.items():
             setattr(self, name, array[:size])
+        self._always = {
+            "cpu": (self.allocatable_cpu, self.requested_cpu),
+            "memory": (self.allocatable_memory, self.requested_memory),
+        }
         self.exists = self._exists[:size]
         self.unschedulable = self._unschedulable[:size]
         self.taint_set = self._taint_set[:size]

@@ -66,7 +66,9 @@ class Nominator:
 
     def add(self, info: PodInfo) -> None:
         """Nominate a pod that is new in the queue as its status says."""
-        self.nominate(info, info.pod.status.nominated_node_name)
+        node = info.pod.status.nominated_node_name
+        if node or self._node_of:
+            self.nominate(info, node)
 
     def update(self, old: PodInfo | None, new: PodInfo) -> None:
         """The watch shows a change of a waiting pod: its status counts, but an update that was under way before our own
@@ -80,7 +82,7 @@ class Nominator:
 
     def delete(self, uid: str) -> None:
         """Drop the nomination of a pod that was deleted, assumed, or bound by another scheduler."""
-        node = self._node_of.pop(uid, None)
+        node = self._node_of.pop(uid, None) if self._node_of else None
         if node is None:
             return
         self._foreign.discard(uid)

@@ -77,6 +77,7 @@ class PodInfo:
         "_terms_of_nodes",
         "_tolerations",
         "affinity_terms",
+        "is_terminating",
         "key",
         "labels",
         "name",
@@ -97,7 +98,8 @@ class PodInfo:
         self.namespace: str = meta.namespace
         self.key: str = f"{meta.namespace}/{meta.name}"
         self.labels: Mapping[str, str] = meta.labels
-        self.priority: int = pod.priority
+        self.priority: int = pod.spec.priority or 0
+        self.is_terminating = meta.deletion_timestamp is not None
         self.node_name: str = pod.spec.node_name if node_name is None else node_name
         self._requests: ResourceVector | None = None
         self._required_node_affinity: RequiredNodeAffinity | None = None
@@ -173,6 +175,7 @@ class PodInfo:
         other.key = self.key
         other.labels = self.labels
         other.priority = self.priority
+        other.is_terminating = self.is_terminating
         other.node_name = self.node_name
         other.affinity_terms = self.affinity_terms
         other.spread_constraints = self.spread_constraints
@@ -267,10 +270,12 @@ class PodInfo:
 
     def take_terms(self, old: PodInfo) -> None:
         """Reuse the parsed terms of the pod's previous version if its nodeSelector and affinity are the same, and what
-        it requests where these are many resources."""
+        it requests and takes if its containers are the same."""
         before, now = old.pod.spec, self.pod.spec
-        if old._requests is not None and has_many_parts(old._requests.scalars) and _request_alike(before, now):
-            self._requests, self._score_requests = old._requests, old._score_requests
+        if old._requests is not None and _request_alike(before, now):
+            self._requests, self._score_requests, self._ports = old._requests, old._score_requests, old._ports
+            if not self.has_own_amounts and not old.has_own_amounts:
+                self._charged, self._non_zero = old._charged, old._non_zero
         if old._required_node_affinity is None and old.affinity_terms is NOT_WORKED_OUT:
             return
         if before.node_selector == now.node_selector and before.affinity == now.affinity:
@@ -309,15 +314,17 @@ class PodInfo:
             known = charge_as_requested(self.pod, self._requests)
         self._charged, self._non_zero = known or node_info_requests_of(self.pod)
 
+    def takes_as_much_as(self, other: PodInfo) -> bool:
+        """Whether both take the same of a node."""
+        if self._charged is not None and self._charged is other._charged and self._ports is other._ports is not None:
+            return self.non_zero == other.non_zero
+        return self.charged == other.charged and self.non_zero == other.non_zero and self.ports == other.ports
+
     @property
     def ports(self) -> tuple[HostPort, ...]:
         if self._ports is None:
             self._ports = host_ports(self.pod)
         return self._ports
-
-    @property
-    def is_terminating(self) -> bool:
-        return self.pod.metadata.deletion_timestamp is not None
 
     @property
     def has_affinity(self) -> bool:

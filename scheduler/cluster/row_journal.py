@@ -43,25 +43,23 @@ class RowJournal:
     """A bounded list of (row, flags); its version is the number of entries so far. A reader that fell behind must start
     afresh."""
 
-    __slots__ = ("_answer", "_asked", "_entries", "_first", "limit")
+    __slots__ = ("_answer", "_asked", "_entries", "_first", "limit", "version")
 
     def __init__(self, limit: int = 8192) -> None:
         self.limit = limit
         self._entries = array("q")
         self._first = 0
+        self.version = 0
+        """Grows by one with each entry: what a reader that is up to date remembers."""
         self._asked = (0, 0, 0)
         """The last question for changes, with where the journal ended then, and ..."""
         self._answer: RowChanges | None = NO_CHANGES
         """... its answer: filters and scores of one class ask the same."""
 
-    @property
-    def version(self) -> int:
-        """Grows by one with each entry: what a reader that is up to date remembers."""
-        return self._first + len(self._entries)
-
     def append(self, row: int, flags: int) -> None:
         entries = self._entries
         entries.append(row << _FLAGS | flags)
+        self.version += 1
         if len(entries) > 2 * self.limit:
             del entries[: self.limit]
             self._first += self.limit
@@ -83,7 +81,7 @@ class RowJournal:
 
     def changes(self, version: int, most_few: int) -> RowChanges | None:
         """The same for readers that treat single rows one by one, but at most ``most_few`` of them."""
-        asked = (version, most_few, self._first + len(self._entries))
+        asked = (version, most_few, self.version)
         if asked != self._asked:
             self._asked = asked
             self._answer = self._changes(version, most_few)
@@ -114,6 +112,7 @@ class RowJournal:
         other = RowJournal(self.limit)
         other._entries = self._entries[:]
         other._first = self._first
+        other.version = self.version
         return other
 
     def __iter__(self) -> Iterator[tuple[int, int]]:

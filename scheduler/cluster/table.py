@@ -197,9 +197,10 @@ class NodeTable(NodeColumns):
         if self._private_rows is not None:
             self._own_row(row)
         pods = self.pods[row]
-        if self.priorities is not None:
+        before = pods[info.uid].priority
+        if self.priorities is not None and info.priority != before:
             self.priorities.add(info.priority)
-            self.priorities.remove(pods[info.uid].priority)
+            self.priorities.remove(before)
         pods[info.uid] = info
         self._row_version[row] = self.versions.next()
 

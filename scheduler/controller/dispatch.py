@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any
 
 import structlog
 
@@ -12,8 +12,6 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import Command, RecordAttempt, RecordGroupAttempt
 from scheduler.engine.group_attempt import GroupAttempt
 from scheduler.messages.commands import ReportProblem, ReportRepairs, TellBelieved
-
-_OF_COMPARISONS: Final = (TellBelieved, ReportRepairs)
 
 log = structlog.get_logger()
 
@@ -30,31 +28,34 @@ class Dispatcher:
         reconcile: Callable[[TellBelieved | ReportRepairs], None],
         of_groups: tuple[Callable[[GroupAttempt], None], ...] = (),
     ) -> None:
-        self._sink = sink
+        self._submit = sink.submit
         self._recorders = recorders
-        self._reconcile = reconcile
         self._of_groups = of_groups
+        self._kept_here: dict[type, Callable[[Any], None]] = {
+            RecordAttempt: self._record,
+            RecordGroupAttempt: self._record_group,
+            TellBelieved: reconcile,
+            ReportRepairs: reconcile,
+            ReportProblem: self._report,
+        }
+        """By the type of the command; all others leave the process."""
 
     def dispatch(self, command: Command) -> None:
-        if isinstance(command, RecordAttempt):
-            self._record(command.attempt)
-        elif isinstance(command, RecordGroupAttempt):
-            self._record_group(command.attempt)
-        elif isinstance(command, _OF_COMPARISONS):
-            self._reconcile(command)
-        elif isinstance(command, ReportProblem):
-            log.warning("Engine reports a problem", problem=command.message)
-        else:
-            self._sink.submit(command)
+        self._kept_here.get(type(command), self._submit)(command)
 
-    def _record(self, attempt: Attempt) -> None:
+    def _report(self, problem: ReportProblem) -> None:
+        log.warning("Engine reports a problem", problem=problem.message)
+
+    def _record(self, command: RecordAttempt) -> None:
+        attempt = command.attempt
         for recorder in self._recorders:
             try:
                 recorder(attempt)
             except Exception:
                 log.exception("Attempt could not be recorded", pod=attempt.pod)
 
-    def _record_group(self, attempt: GroupAttempt) -> None:
+    def _record_group(self, command: RecordGroupAttempt) -> None:
+        attempt = command.attempt
         for recorder in self._of_groups:
             try:
                 recorder(attempt)

@@ -118,7 +118,8 @@ class BindingCycles:
             for plugin, seconds in binding.waits.items():
                 self._deadlines.set(PermitDeadline(binding.pod.uid, plugin), now.monotonic + seconds)
             return steps
-        return steps + self._after_permit(binding, now)
+        settled = self._after_permit(binding, now)
+        return [*steps, *settled] if steps else settled
 
     # --- Permit -------------------------------------------------------------------------------------------------------
 
@@ -134,6 +135,7 @@ class BindingCycles:
         if binding.waits:
             return []
         _note_wait(binding, Code.SUCCESS, now)
+        self._permit_waits.drop(decision.uid)
         return self._after_permit(binding, now)
 
     def group_permitted(self, decision: GroupPermitted, now: Now) -> list[Step]:
@@ -177,7 +179,6 @@ class BindingCycles:
     # --- PreBind ------------------------------------------------------------------------------------------------------
 
     def _after_permit(self, binding: Binding, now: Now) -> list[Step]:
-        self._permit_waits.drop(binding.pod.uid)
         # From here on a failure is an error, never "unschedulable": no events need to be kept for the pod.
         return [AttemptSettled(binding.pod.uid), *self._next_pre_bind(binding, now)]
 
@@ -352,10 +353,8 @@ class BindingCycles:
             ),
             was_placed(binding.attempt, now),
         ]
-        steps.extend(
-            RunPlugin(0, "PostBind", name, plugin.name, pod, pod.node_name)
-            for plugin in binding.profile.post_bind_plugins
-        )
+        for plugin in binding.profile.post_bind_plugins:
+            steps.append(RunPlugin(0, "PostBind", name, plugin.name, pod, pod.node_name))
         steps.append(PodBound(pod.uid))
         return steps
 
@@ -371,13 +370,16 @@ class BindingCycles:
         return [BindingFailed(binding, failure)]
 
     def _drop(self, binding: Binding, end: BindingState) -> None:
-        binding.become(end)
         uid = binding.pod.uid
+        if binding.state is BindingState.PERMIT_WAIT:
+            self._permit_waits.drop(uid)
+        binding.become(end)
         del self._by_uid[uid]
-        self._permit_waits.drop(uid)
         for ticket in binding.tickets:
             self._tickets.drop(ticket)
             self._deadlines.drop(ExtenderDeadline(ticket))
+        if not self._deadlines.due:
+            return
         for plugin in binding.profile.permit_plugins:
             self._deadlines.drop(PermitDeadline(uid, plugin.name))
         self._deadlines.drop(PreBindPoll(uid))

@@ -58,15 +58,15 @@ class Cycles:
     def __init__(self, context: CycleContext, deadlines: Deadlines) -> None:
         self._context = context
         self._deadlines = deadlines
-        self._paused: _UnderWay | None = None
-        """It waits for extenders."""
-        self._searching: _UnderWay | None = None
+        self.paused: _UnderWay | None = None
+        """It waits for extenders. Read only, as the next one."""
+        self.searching: _UnderWay | None = None
         """It pauses in a search on the live state."""
 
     @property
     def is_waiting(self) -> bool:
         """Whether a cycle waits for extenders."""
-        return self._paused is not None
+        return self.paused is not None
 
     def begin(self, queued: QueuedPod, profile: Profile, attempt: Attempt, cycle_number: int, now: Now) -> CycleSteps:
         """Try one pod. ``cycle_number``: how many pods have been tried; it selects the cycles whose plugins are
@@ -79,27 +79,27 @@ class Cycles:
     @property
     def is_searching(self) -> bool:
         """Whether a cycle pauses in a search: nothing may happen before ``go_on``."""
-        return self._searching is not None
+        return self.searching is not None
 
     def go_on(self, now: Now) -> CycleSteps:
         """Go on with the search. ``now``: when the cycle began."""
-        searching, self._searching = self._searching, None
+        searching, self.searching = self.searching, None
         return self._go_on(searching, None, now) if searching is not None else ()
 
     def answered(self, _owner: CycleTicket, answer: ExtenderAnswered, now: Now) -> CycleSteps:
-        paused = self._paused
+        paused = self.paused
         if paused is None or all(call.ticket != answer.ticket for call in paused.calls):
             return ()
         paused.answers[answer.ticket] = answer
         if len(paused.answers) < len(paused.calls):
             return ()
-        self._paused = None
+        self.paused = None
         answers = tuple(paused.answers[call.ticket] for call in paused.calls)
         return self._go_on(paused, answers, now)
 
     def abandon(self) -> QueuedPod | None:
         """Abort the suspended cycle, if there is one, and return its pod."""
-        paused, self._paused = self._paused, None
+        paused, self.paused = self.paused, None
         if paused is None:
             return None
         paused.cycle.close()
@@ -144,10 +144,10 @@ class Cycles:
         except StopIteration as done:
             return (CycleEnded(under_way.queued, under_way.profile, under_way.attempt, done.value),)
         if not calls:
-            self._searching = under_way
+            self.searching = under_way
             return ()
         under_way.calls, under_way.answers = calls, {}
-        self._paused = under_way
+        self.paused = under_way
         for call in calls:
             due = now.monotonic + call.timeout_seconds + ANSWER_GRACE_SECONDS
             self._deadlines.set(ExtenderDeadline(call.ticket), due)

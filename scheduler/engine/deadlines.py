@@ -62,27 +62,28 @@ class Deadlines:
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Deadline]] = []
-        self._due: dict[Deadline, tuple[float, int]] = {}
+        self.due: dict[Deadline, tuple[float, int]] = {}
+        """When each is due, with the number of its setting; read only."""
         self._serial = 0
 
     def __len__(self) -> int:
-        return len(self._due)
+        return len(self.due)
 
     @property
     def waiting(self) -> tuple[Deadline, ...]:
         """All pending deadlines, in no order."""
-        return tuple(self._due)
+        return tuple(self.due)
 
     def set(self, key: Deadline, due: float) -> None:
         self._serial += 1
-        self._due[key] = (due, self._serial)
+        self.due[key] = (due, self._serial)
         heapq.heappush(self._heap, (due, self._serial, key))
-        if len(self._heap) > 64 + 4 * len(self._due):
-            self._heap = [(due, serial, key) for key, (due, serial) in self._due.items()]
+        if len(self._heap) > 64 + 4 * len(self.due):
+            self._heap = [(due, serial, key) for key, (due, serial) in self.due.items()]
             heapq.heapify(self._heap)
 
     def drop(self, key: Deadline) -> None:
-        self._due.pop(key, None)
+        self.due.pop(key, None)
 
     def next(self) -> float | None:
         """The earliest monotonic second at which a deadline is due; None without one."""
@@ -97,10 +98,10 @@ class Deadlines:
             if not self._heap or self._heap[0][0] > now:
                 return due
             _, _, key = heapq.heappop(self._heap)
-            del self._due[key]
+            del self.due[key]
             due.append(key)
 
     def _discard_stale(self) -> None:
         heap = self._heap
-        while heap and self._due.get(heap[0][2]) != (heap[0][0], heap[0][1]):
+        while heap and self.due.get(heap[0][2]) != (heap[0][0], heap[0][1]):
             heapq.heappop(heap)

@@ -45,7 +45,6 @@ from scheduler.engine.reservation import take_back
 from scheduler.engine.stopping import stop
 from scheduler.engine.tickets import BindingTicket, CycleTicket, GroupTicket, VictimTicket
 from scheduler.extenders.extender import Extender
-from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import ReportProblem, ReportRepairs, TellBelieved
 from scheduler.messages.now import Now
@@ -154,12 +153,12 @@ class Engine(EngineParts):
         """
         if type(stimulus) is WakingContinued:
             return self._continue()
-        finished = self._finish() if self.is_waking else []
+        finished = self._finish() if self._interrupted is not None or self._searches_since is not None else None
         self.cache.devices.now_nanoseconds = now.wall
         steps = self._stimuli[type(stimulus)](stimulus, now)
-        if self.queue.is_waking:
+        if self.queue.waking.unfinished:
             self._interrupted = steps, now
-            return finished
+            return finished or []
         return [*finished, *self._concluded(steps, now)] if finished else self._concluded(steps, now)
 
     @property
@@ -194,10 +193,11 @@ class Engine(EngineParts):
         return commands
 
     def _concluded(self, steps: Sequence[Step], now: Now) -> list[Command]:
-        commands = self._drain(steps, now)
-        is_searching = self.cycles.is_searching or self.group_cycles.is_step_paused
-        self._searches_since = now if is_searching else None
-        if self.queue.has_held:
+        commands = self._drain(steps, now) if steps else []
+        groups = self.group_cycles
+        is_paused = self.cycles.searching is not None or (groups.under_way is not None and groups.is_step_paused)
+        self._searches_since = now if is_paused else None
+        if self.queue.held:
             for queued, is_error in self.queue.take_held():
                 commands += self.reports.held_back(queued, is_error, self.handlers.gave_up_room(queued, now), now)
         if self.facts.problems:
@@ -208,18 +208,19 @@ class Engine(EngineParts):
         """Try the next pod, or the next member of the group that is being tried: these two take turns, unless the pod
         is of lower priority than the group. None: there is none, or the engine is not ready, stopping, or waits for
         an extender or for a synchronous preemption."""
-        finished = self._finish()
+        finished = self._finish() if self._interrupted is not None or self._searches_since is not None else None
         commands = self._schedule_one(now)
         return [*finished, *(commands or ())] if finished else commands
 
     def _schedule_one(self, now: Now) -> list[Command] | None:
-        if not self.is_synced or self.is_stopping or self.cycles.is_waiting or self.room.holds_up_scheduling:
+        if not self.is_synced or self.is_stopping or self.cycles.paused is not None or self.room.holds_up_scheduling:
             return None
         self.cache.devices.now_nanoseconds = now.wall
-        is_group_ready = self.group_cycles.is_under_way and not self.group_cycles.is_waiting
-        if is_group_ready and (self._is_groups_turn or self.group_cycles.is_alone):
+        groups = self.group_cycles
+        is_group_ready = groups.under_way is not None and not groups.is_waiting
+        if is_group_ready and (self._is_groups_turn or groups.is_alone):
             return self._step_of_group(now)
-        queued = self.tries.next(self.group_cycles.priority, now)
+        queued = self.tries.next(groups.priority if groups.under_way is not None else None, now)
         if queued is None:
             return self._step_of_group(now) if is_group_ready else None
         self._is_groups_turn = True
@@ -266,8 +267,10 @@ class Engine(EngineParts):
                 commands.append(step)  # type: ignore[arg-type]  # each internal stimulus has a handler
             else:
                 more = handler(step, now)
-                self.queue.finish_waking()
-                commands += self._drain(more, now) if more else ()
+                if self.queue.waking.unfinished:
+                    self.queue.finish_waking()
+                if more:
+                    commands += self._drain(more, now)
         return commands
 
     # --- one pod, or a group of them ----------------------------------------------------------------------------------
@@ -297,7 +300,8 @@ class Engine(EngineParts):
         comes before what is written about its victims."""
         outcome, queued = ended.outcome, ended.queued
         self.attempts.remember(ended.attempt)
-        making_room = self._drain(self.room.decided(queued.info, outcome, now), now)
+        decided = self.room.decided(queued.info, outcome, now)
+        making_room = self._drain(decided, now) if decided else decided
         if isinstance(outcome, Placed):
             return [*self.bindings.start(queued, ended.profile, ended.attempt, outcome, now), *outcome.requests]
         queued.rejected_by(outcome.unschedulable_plugins | outcome.pending_plugins, outcome.pending_plugins)
@@ -348,8 +352,8 @@ class Engine(EngineParts):
 
     def _written(self, outcome: WriteFinished, now: Now) -> Sequence[Step]:
         """What was written is known before the machine that waits for the answer goes on."""
-        learned = self._drain(self.watching.written(outcome, now), now)
-        return [*learned, *self._answers.take(outcome, now)]
+        learned = self.watching.written(outcome, now)
+        return [*(self._drain(learned, now) if learned else ()), *self._answers.take(outcome, now)]
 
     def _synced(self, _stimulus: Synced, _now: Now) -> Sequence[Step]:
         self.is_synced = True
@@ -385,14 +389,6 @@ class Engine(EngineParts):
         """``preview`` with pauses for a large pod, for which a fork is needed."""
         self.cache.devices.now_nanoseconds = now.wall
         return self.cycles.preview(self.profiles[pod.spec.scheduler_name], pod, now, depth, cluster)
-
-    def attempt_of(self, key: str) -> Attempt | None:
-        """The last attempt at a pod (``namespace/name``), while it is remembered."""
-        return self.attempts.of(key)
-
-    def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
-        """The pods that wait for this plugin in Permit, longest wait first."""
-        return self.bindings.waiting_for(plugin)
 
     def check(self) -> None:
         """Raise InvariantViolation unless every part, and what the parts know of each other, is consistent."""

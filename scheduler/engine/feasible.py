@@ -17,8 +17,12 @@ class Feasible:
 
     def __init__(self, rows: npt.NDArray[np.int64] | FirstRefusals, is_whole_class: bool) -> None:
         """``rows``: the rows, or those of a class, which are listed when they are asked for."""
-        self._of_class = rows if isinstance(rows, FirstRefusals) else None
-        self._rows = rows if isinstance(rows, np.ndarray) else None
+        self._of_class: FirstRefusals | None = None
+        self._rows: npt.NDArray[np.int64] | None = None
+        if isinstance(rows, FirstRefusals):
+            self._of_class = rows
+        else:
+            self._rows = rows
         self.is_whole_class = is_whole_class
         """Whether these are exactly the rows on which the class fits: then its cached totals are valid."""
         self.beside_nominated: RowRefusals = NO_REFUSALS

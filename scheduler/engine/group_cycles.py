@@ -69,33 +69,34 @@ class GroupCycles:
         self._context = context
         self._known_pods = known_pods
         self._deadlines = deadlines
-        self._under_way: _UnderWay | None = None
+        self.under_way: _UnderWay | None = None
+        """Read only."""
 
     @property
     def is_under_way(self) -> bool:
-        return self._under_way is not None
+        return self.under_way is not None
 
     @property
     def priority(self) -> int | None:
         """The highest priority of the members of the group under way; None without a group. Pods of lower priority are
         not tried in between: they would take the room that the group is about to find."""
-        under_way = self._under_way
+        under_way = self.under_way
         return None if under_way is None else under_way.unit.members[0].queued.info.priority
 
     @property
     def is_waiting(self) -> bool:
         """Whether the group under way waits for extenders."""
-        return self._under_way is not None and bool(self._under_way.calls)
+        return self.under_way is not None and bool(self.under_way.calls)
 
     @property
     def is_step_paused(self) -> bool:
         """Whether the last step is not done: nothing may happen before the next one."""
-        return self._under_way is not None and self._under_way.is_step_paused
+        return self.under_way is not None and self.under_way.is_step_paused
 
     @property
     def is_alone(self) -> bool:
         """Whether the group under way is tried without other pods in between, since they have taken its room once."""
-        return self._under_way is not None and self._under_way.is_alone
+        return self.under_way is not None and self.under_way.is_alone
 
     def begin(self, unit: GroupUnit, now: Now) -> Sequence[Step]:
         """Begin with a group, and take its first step."""
@@ -106,12 +107,12 @@ class GroupCycles:
         context = forked(self._context)
         began = self._context.stopwatch()
         has_object = context.cache.groups.get(unit.key) is not None
-        self._under_way = _UnderWay(unit, record, context, searched(context, unit, now), began, has_object, is_alone)
+        self.under_way = _UnderWay(unit, record, context, searched(context, unit, now), began, has_object, is_alone)
         return self.step(now)
 
     def step(self, now: Now) -> Sequence[Step]:
         """Go on with one member of the group under way; its extenders must have answered."""
-        under_way = self._under_way
+        under_way = self.under_way
         assert under_way is not None
         if under_way.ending is not None:
             return self._step_of_ending(under_way, under_way.ending, now)
@@ -120,7 +121,7 @@ class GroupCycles:
         return self._go_on(under_way, answers, now)
 
     def answered(self, _owner: GroupTicket, answer: ExtenderAnswered, now: Now) -> Sequence[Step]:
-        under_way = self._under_way
+        under_way = self.under_way
         if under_way is None or all(call.ticket != answer.ticket for call in under_way.calls):
             return ()
         under_way.answers[answer.ticket] = answer
@@ -128,7 +129,7 @@ class GroupCycles:
 
     def abandon(self) -> tuple[Sequence[QueuedPod], Sequence[Held]]:
         """Give up the group under way. Its pods whose cycle has not ended, and those of them that count on a node."""
-        under_way, self._under_way = self._under_way, None
+        under_way, self.under_way = self.under_way, None
         if under_way is None:
             return (), ()
         under_way.search.close()
@@ -215,7 +216,7 @@ class GroupCycles:
                 record.duration_seconds += self._context.stopwatch() - under_way.began
                 _fill(record, unit, trial, outcomes)
                 steps.append(GroupCycleEnded(record))
-                self._under_way = under_way.ending = None
+                self.under_way = under_way.ending = None
             now = yield steps
 
     def _is_gone(self, under_way: _UnderWay) -> bool:

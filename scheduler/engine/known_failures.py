@@ -53,21 +53,22 @@ class KnownEnd(Struct, frozen=True):
 class KnownFailures:
     """Ends by class, in one state of the cluster (``ClusterCache.state``)."""
 
-    __slots__ = ("_ends", "_state")
+    __slots__ = ("_state", "ends")
 
     def __init__(self) -> None:
-        self._ends: dict[Hashable, KnownEnd] = {}
+        self.ends: dict[Hashable, KnownEnd] = {}
+        """Those of the last state in which there was one; read only."""
         self._state: Hashable = None
 
     def get(self, key: Hashable, state: Hashable) -> KnownEnd | None:
-        return self._ends.get(key) if state == self._state else None
+        return self.ends.get(key) if state == self._state else None
 
     def put(self, key: Hashable, state: Hashable, outcome: NotPlaced, attempt: Attempt) -> None:
         """This attempt at a pod of the class ended so."""
-        if state != self._state or len(self._ends) >= MAX_KNOWN:
-            self._ends.clear()
+        if state != self._state or len(self.ends) >= MAX_KNOWN:
+            self.ends.clear()
             self._state = state
-        self._ends[key] = KnownEnd(
+        self.ends[key] = KnownEnd(
             outcome,
             attempt.total_nodes,
             attempt.diagnosis,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import AttemptMemory
 from scheduler.engine.binding_cycle import BindingCycles
 from scheduler.engine.cycle_context import CycleContext
@@ -23,6 +24,7 @@ from scheduler.engine.watching import Watching
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.classes.cache import ClassCache
+from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.framework.post_filter import Kept
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
@@ -121,6 +123,14 @@ class EngineParts:
         self.cycles = Cycles(self._context, self.deadlines)
         self.group_cycles = GroupCycles(self._context, self.known_pods, self.deadlines)
         self.attempts = AttemptMemory(limits.remembered_attempts, self._node_names)
+
+    def attempt_of(self, key: str) -> Attempt | None:
+        """The last attempt at a pod (``namespace/name``), while it is remembered."""
+        return self.attempts.of(key)
+
+    def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
+        """The pods that wait for this plugin in Permit, longest wait first."""
+        return self.bindings.waiting_for(plugin)
 
     def _node_names(self) -> Sequence[str]:
         return self.cache.table.names

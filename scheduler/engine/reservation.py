@@ -46,10 +46,11 @@ def assume_and_reserve(run: Run, node: str) -> CycleOutcome:
     assumptions.assume(assumed)
     waits: dict[str, float] = {}
     requests: list[PodRequest] = []
-    failed = _reserve(run, assumed, requests)
+    reserving, permitting = run.pod_class.reserve_plugins, run.pod_class.permit_plugins
+    failed = _reserve(run, assumed, requests) if reserving else None
     run.clock.lap("Reserve")
     if failed is None:
-        failed = _permit(run, assumed, waits, requests)
+        failed = _permit(run, assumed, waits, requests) if permitting else None
         run.clock.lap("Permit")
     if failed is not None:
         requests += unreserve(run.context, _Reserved(assumed, run.profile, run.attempt, run.filters.states))
@@ -64,7 +65,9 @@ def _reserve(run: Run, assumed: PodInfo, requests: list[PodRequest]) -> NotPlace
         if answer:
             requests.extend(_carry_out(answer, name, run.context.assumptions))
 
-    return _ask_in_turn(run, assumed, "Reserve", [(one.name, one.reserve) for one in run.profile.reserve_plugins], take)
+    return _ask_in_turn(
+        run, assumed, "Reserve", [(one.name, one.reserve) for one in run.pod_class.reserve_plugins], take
+    )
 
 
 def _permit(run: Run, assumed: PodInfo, waits: dict[str, float], requests: list[PodRequest]) -> NotPlaced | None:
@@ -76,7 +79,7 @@ def _permit(run: Run, assumed: PodInfo, waits: dict[str, float], requests: list[
         if verdict is not None:
             requests.extend([_signed(request, name) for request in verdict.requests])
 
-    return _ask_in_turn(run, assumed, "Permit", [(one.name, one.permit) for one in run.profile.permit_plugins], take)
+    return _ask_in_turn(run, assumed, "Permit", [(one.name, one.permit) for one in run.pod_class.permit_plugins], take)
 
 
 def _ask_in_turn(
@@ -90,10 +93,8 @@ def _ask_in_turn(
 
     What ``take`` raises is the fault of the plugin whose answer it is.
     """
-    view, node, unconcerned = run.context.cache.view, assumed.node_name, run.pod_class.unconcerned
+    view, node = run.context.cache.view, assumed.node_name
     for name, method in plugins:
-        if name in unconcerned:
-            continue
         try:
             ask = timed(run.attempt.plugin_times, method, name, point)
             answer = ask(state_of(run.filters.states, name), assumed, view, node)

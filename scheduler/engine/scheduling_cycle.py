@@ -110,6 +110,7 @@ def _cycle(run: Run) -> Cycle:
     if filters.pre_refusal is not None:
         return (yield from _refused_as_a_whole(run, filters.pre_refusal))
     attempt.only_nodes = filters.only
+    searching = searching_plugins(run)
     if run.is_large:
         yield PAUSE
 
@@ -117,7 +118,9 @@ def _cycle(run: Run) -> Cycle:
     if run.pod.pod.status.nominated_node_name and run.depth is not Depth.SCORE_ALL:
         feasible = yield from _nominated_node(run)  # 3
     if feasible is None:
-        feasible = yield from _fitting(run)  # 4
+        if searching:
+            run.of_class.answers = yield from answers_in_steps(run, searching, run.view.rows)
+        feasible = _fitting(run)  # 4
         _sample(run, feasible)  # 5
         error = filters.error() or feasible.beside_nominated.error
         if error is not None:
@@ -127,16 +130,16 @@ def _cycle(run: Run) -> Cycle:
             problem = yield from run.extenders.filter(run.view, feasible)  # 6
             if problem is not None:
                 return NotPlaced(problem, is_error=True)
-    attempt.feasible_nodes = feasible.count
+    attempt.feasible_nodes = count = feasible.count
 
-    if not feasible.count:
+    if not count:
         if run.is_large:
             yield PAUSE
         diagnosis = diagnose(run, feasible, _refused_where_nominated(run))
         return (yield from _no_fit(run, diagnosis))  # 7
     if run.depth in (Depth.EXPLAIN, Depth.SCORE_ALL):
         attempt.diagnosis = explained(run, feasible)
-    if feasible.count == 1 and run.depth is not Depth.SCORE_ALL:  # 8
+    if count == 1 and run.depth is not Depth.SCORE_ALL:  # 8
         row = int(feasible.rows[0])
     else:
         row = yield from _best(run, feasible)
@@ -146,7 +149,7 @@ def _cycle(run: Run) -> Cycle:
         return Placed(run.pod.on_node(node), filters.states)
     if run.context.cache.table.existing_row(node) is None:
         return NotPlaced(f'node "{node}" was removed while extenders were asked', is_error=True)
-    if run.is_large or searching_plugins(run):
+    if run.is_large or searching:
         yield from before_reserve(run, node)
     return assume_and_reserve(run, node)  # 9, 10
 
@@ -256,13 +259,11 @@ def _refused_where_nominated(run: Run) -> tuple[int, Refusal] | None:
 # --- 4. Filter --------------------------------------------------------------------------------------------------------
 
 
-def _fitting(run: Run) -> Generator[Calls, Answers, Feasible]:
+def _fitting(run: Run) -> Feasible:
     filters = run.filters
-    if plugins := searching_plugins(run):
-        run.of_class.answers = yield from answers_in_steps(run, plugins, run.view.rows)
     filters.refresh_rows(run.of_class)
     feasible = Feasible(filters.first, is_whole_class=True)
-    if len(run.context.nominator.nodes):
+    if run.context.nominator.nodes:
         overlay = run.pod_class.overlay(run.pod.priority, run.profile.filter_plugins)
         feasible.beside_nominated = overlay.refusals(run.of_class, filters, run.context.nominator)
         is_lost = feasible.beside_nominated.codes[feasible.rows] != 0

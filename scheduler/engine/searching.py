@@ -30,8 +30,12 @@ def looked(run: Run, point: str) -> Generator[Calls, Answers, None]:
 
 def searching_plugins(run: Run) -> Sequence[StepwisePlugin]:
     """The plugins that may search for this pod. For most pods none: they cost no generator."""
-    states = run.filters.states
-    return [one for one in run.profile.stepwise_plugins if not isinstance(states.get(one.name), (Skip, type(None)))]
+    found: list[StepwisePlugin] = []
+    for one in run.profile.stepwise_plugins:
+        state = run.filters.states.get(one.name)
+        if state is not None and not isinstance(state, Skip):
+            found.append(one)
+    return found
 
 
 def answers_in_steps(

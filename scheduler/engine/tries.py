@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.engine.attempt import Attempt
@@ -46,7 +46,10 @@ class Tries:
 
     def next(self, plain_from: int | None, now: Now) -> QueuedPod | None:
         """The next pod to be tried, as by ``SchedulingQueue.pop``."""
-        return self._queue.pop(now, plain_from=plain_from, state=self._cache.state)
+        return self._queue.pop(now, plain_from=plain_from, state=self._state)
+
+    def _state(self) -> Hashable:
+        return self._cache.state
 
     def failed(self, ended: CycleEnded, outcome: NotPlaced, fate: Fate, now: Now) -> None:
         """The attempt found no node; where pods like this one would not either, they are not taken early."""
@@ -68,10 +71,10 @@ class Tries:
 
         Cycles whose plugins are timed are run, so that there is something to time.
         """
-        info = queued.info
-        if self._queue.cycle % TIMED_CYCLES == 1 or self._has_extenders:
+        info, known = queued.info, self._kept.of(KnownFailures)
+        if not known.ends or self._queue.cycle % TIMED_CYCLES == 1 or self._has_extenders:
             return ()
-        end = self._kept.of(KnownFailures).get(self._queue.class_of(queued), self._cache.state)
+        end = known.get(self._queue.class_of(queued), self._cache.state)
         if end is None or self._cache.nominator.nominated_node(info.uid) or len(self._room):
             return ()
         if self._room.policy_of(info, now).excluded_nodes:

@@ -52,12 +52,13 @@ class Watching(Struct, frozen=True):
         uid = pod.metadata.uid
         steps: list[Step] = []
         known = self._known_pods.get(pod.key)
+        is_finished = pod.is_finished
         if known is not None and known.uid != uid:
             self._reports.forget(known.uid)
             steps += self._room.pod_left(known.uid, Left.GONE)
-        if pod.node_name or pod.is_finished:
+        if is_finished or pod.spec.node_name:
             self._reports.forget(uid)
-        if pod.is_finished:
+        if is_finished:
             steps += self._room.pod_left(uid, Left.FAILED if pod.status.phase == "Failed" else Left.ENDED)
         return steps
 

@@ -10,7 +10,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_journal import RowJournal
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import State, Verdicts
-from scheduler.framework.plugin_times import Call, PluginTimes, timed
+from scheduler.framework.plugin_times import Call, PluginTimes
 from scheduler.messages.status import Refusal, Skip
 
 Fragments = Mapping[str, Hashable]
@@ -47,4 +47,4 @@ class ClassRun(Struct):
 
     def timed(self, call: Call, plugin: str, point: str) -> Call:
         """The call itself or, in a timed run, one that takes the same arguments and is timed."""
-        return timed(self.times, call, plugin, point)
+        return call if self.times is None else self.times.timing(call, plugin, point)

@@ -57,7 +57,7 @@ class ActiveQueue:
 
     def take(self) -> QueuedPod | None:
         """Removes and returns the first pod; None without one."""
-        if not self._grouped:
+        if not self._grouped.live:
             return self._plain.take()
         plain, grouped = self._plain.head(), self._grouped.head()
         if plain is None or (grouped is not None and self._order(grouped) < self._order(plain)):
@@ -74,6 +74,11 @@ class ActiveQueue:
 
     def get(self, key: str) -> QueuedPod | None:
         return self._plain.get(key) or self._grouped.get(key)
+
+    @property
+    def heaps(self) -> tuple[PodHeap, PodHeap]:
+        """Read only."""
+        return self._plain, self._grouped
 
     def in_order(self) -> tuple[QueuedPod, ...]:
         """All pods in order, the next one first."""

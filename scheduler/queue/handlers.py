@@ -202,8 +202,8 @@ class EventHandlers:
 
     def _pod_became_assigned(self, old: PodInfo | None, new: PodInfo, now: Now) -> Aftermath:
         """Apply the assignment of a pod: bound by us or by another scheduler, or already bound when first observed."""
-        assumed = self._cache.placed(new.uid) if self._cache.is_assumed(new.uid) else None
-        nominated_node = self._nominator.nominated_node(new.uid)
+        assumed = self._cache.assumed(new.uid)
+        nominated_node = self._nominator.nominated_node(new.uid) if assumed is None else ""
         self._cache.groups.pending_gone(new)
         confirmation = self._cache.observe_pod(new)
         self._queue.move_all(ASSIGNED_POD_ADD, None, new, now)
@@ -307,7 +307,8 @@ class EventHandlers:
 
     def write_answered(self, ticket: int) -> None:
         """Note that a write of any kind has been answered; what it wrote has been observed."""
-        self._queue.finish_waking()
+        if self._queue.waking.unfinished:
+            self._queue.finish_waking()
         self._cache.devices.write_finished(ticket)
 
     # --- failed attempts ----------------------------------------------------------------------------------------------

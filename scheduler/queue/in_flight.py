@@ -47,11 +47,15 @@ class InFlight:
         self._incomplete: set[str] = set()
         self._counts: Counter[str] = Counter()
 
-    def begin(self, record: QueuedPod) -> None:
-        """Records that the pod has been popped from the queue."""
+    def begin(self, record: QueuedPod) -> bool:
+        """Records that the pod has been popped from the queue. False, and nothing is changed, if it is in flight."""
+        uid = record.uid
+        if uid in self._began:
+            return False
         self._number += 1
-        self._began[record.uid] = self._number
-        self._records[record.uid] = record
+        self._began[uid] = self._number
+        self._records[uid] = record
+        return True
 
     def append(self, event: ClusterEvent, old: EventObject | None, new: EventObject | None) -> None:
         """Keeps an event for the attempts in flight; without any, it is dropped."""
@@ -85,7 +89,10 @@ class InFlight:
         if self._began.pop(uid, None) is None:
             return False
         del self._records[uid]
-        self._incomplete.discard(uid)
+        if self._incomplete:
+            self._incomplete.discard(uid)
+        if not self._events:
+            return True
         oldest = next(iter(self._began.values()), None)
         while self._events and (oldest is None or self._events[0].number < oldest):
             self._drop_first()

@@ -21,16 +21,14 @@ class Waking:
 
     def __init__(self, steps_a_slice: int) -> None:
         self._steps_a_slice = steps_a_slice
-        self._work: deque[Work] = deque()
-
-    @property
-    def is_under_way(self) -> bool:
-        return bool(self._work)
+        self.unfinished: deque[Work] = deque()
+        """What has been begun and is not done, in order; read only. An attribute, since all that happens to the queue
+        asks for it first."""
 
     def begin(self, work: Work) -> int:
         """Do the first slice of the work and return its result if that is all of it; else 0, as where other work is
         under way, behind which it waits."""
-        if not self._work:
+        if not self.unfinished:
             if not self._steps_a_slice:
                 return _result_of(work)
             for _ in range(self._steps_a_slice):
@@ -38,20 +36,20 @@ class Waking:
                     next(work)
                 except StopIteration as end:
                     return int(end.value)
-        self._work.append(work)
+        self.unfinished.append(work)
         return 0
 
     def go_on(self) -> None:
         for _ in range(self._steps_a_slice):
-            if not self._work:
+            if not self.unfinished:
                 return
-            if next(self._work[0], _DONE) is _DONE:
-                self._work.popleft()
+            if next(self.unfinished[0], _DONE) is _DONE:
+                self.unfinished.popleft()
 
     def finish(self) -> None:
-        while self._work:
-            _result_of(self._work[0])
-            self._work.popleft()
+        while self.unfinished:
+            _result_of(self.unfinished[0])
+            self.unfinished.popleft()
 
 
 def _result_of(work: Work) -> int:

@@ -18,7 +18,7 @@ from scheduler.queue.story import Place
 class Places:
     """Moves pods, by ``namespace/name``, between places, so that each is in one. Queue time in nanoseconds."""
 
-    __slots__ = ("_facts", "_flushes", "_held", "_last_ready", "active", "backoff", "pool", "pre_enqueue")
+    __slots__ = ("_facts", "_flushes", "_heaped", "_last_ready", "active", "backoff", "held", "pool", "pre_enqueue")
 
     def __init__(
         self,
@@ -35,8 +35,9 @@ class Places:
         self.pre_enqueue = pre_enqueue
         self._flushes = flushes
         self._facts = facts
-        self._held: dict[QueuedPod, bool] = {}
-        """Pods of which a gate is to be reported, and whether it was an error."""
+        self._heaped = [heap.live for heap in (*active.heaps, backoff.rejected, backoff.errors)]
+        self.held: dict[QueuedPod, bool] = {}
+        """Pods of which a gate is to be reported, and whether it was an error; for ``take_held``."""
         self._last_ready = -1
 
     # --- in -----------------------------------------------------------------------------------------------------------
@@ -86,18 +87,14 @@ class Places:
         record.gating_plugin = refusal.plugin
         record.gating_reasons = refusal.reasons
         if refusal.code is Code.ERROR or record.group:
-            self._held[record] = refusal.code is Code.ERROR
+            self.held[record] = refusal.code is Code.ERROR
         return False
-
-    @property
-    def has_held(self) -> bool:
-        return bool(self._held)
 
     def take_held(self) -> tuple[tuple[QueuedPod, bool], ...]:
         """The pods that have been gated by an error, and those of groups that have been gated, since the last call, and
         still are; with each whether it was an error."""
-        held = [(one, error) for one, error in self._held.items() if one.is_gated and self.pool.get(one.key) is one]
-        self._held.clear()
+        held = [(one, error) for one, error in self.held.items() if one.is_gated and self.pool.get(one.key) is one]
+        self.held.clear()
         return tuple(held)
 
     # --- out ----------------------------------------------------------------------------------------------------------
@@ -124,7 +121,11 @@ class Places:
     # --- questions ----------------------------------------------------------------------------------------------------
 
     def lookup(self, key: str) -> QueuedPod | None:
-        return self.active.get(key) or self.backoff.get(key) or self.pool.get(key)
+        for entries in self._heaped:
+            entry = entries.get(key) if entries else None
+            if entry is not None:
+                return entry.record
+        return self.pool.get(key)
 
     def place_of(self, record: QueuedPod) -> Place:
         key = record.key

@@ -40,28 +40,29 @@ class PodHeap:
     Removing marks the entry dead and leaves it in the heap; the heap is rebuilt when most entries are dead.
     """
 
-    __slots__ = ("_count", "_entries", "_live", "_order")
+    __slots__ = ("_count", "_entries", "_order", "live")
 
     def __init__(self, order: Order) -> None:
         self._order = order
         self._entries: list[Ranked] = []
-        self._live: dict[str, Entry] = {}
+        self.live: dict[str, Entry] = {}
+        """The entries by key; read only. Always the same dict, and most often an empty one."""
         self._count = 0
 
     def put(self, record: QueuedPod) -> Entry:
         """Adds the pod, or moves it to where its present order puts it. Returns its new entry."""
         self._count += 1
-        known = self._live.get(record.key)
+        known = self.live.get(record.key)
         if known is None:
             number = self._count
         else:
             known.record = None
             number = known.number
         entry = Entry(self._order(record), number, self._count, record)
-        self._live[record.key] = entry
+        self.live[record.key] = entry
         heappush(self._entries, entry.ranked)
-        if len(self._entries) > 2 * len(self._live) + _SLACK:
-            self._entries = [entry.ranked for entry in self._live.values()]
+        if len(self._entries) > 2 * len(self.live) + _SLACK:
+            self._entries = [entry.ranked for entry in self.live.values()]
             heapify(self._entries)
         return entry
 
@@ -77,32 +78,36 @@ class PodHeap:
 
     def take(self) -> QueuedPod | None:
         """Removes and returns the first pod; None if there is none."""
-        record = self.head()
-        if record is not None:
-            heappop(self._entries)[3].record = None
-            del self._live[record.key]
-        return record
+        entries = self._entries
+        while entries:
+            entry = heappop(entries)[3]
+            record = entry.record
+            if record is not None:
+                entry.record = None
+                del self.live[record.key]
+                return record
+        return None
 
     def remove(self, key: str) -> QueuedPod | None:
-        entry = self._live.pop(key, None)
+        entry = self.live.pop(key, None)
         if entry is None:
             return None
         record, entry.record = entry.record, None
         return record
 
     def get(self, key: str) -> QueuedPod | None:
-        entry = self._live.get(key)
+        entry = self.live.get(key)
         return entry.record if entry is not None else None
 
     def in_order(self) -> tuple[QueuedPod, ...]:
         """All pods in order, the next one first."""
-        ranked = sorted(entry.ranked for entry in self._live.values())
+        ranked = sorted(entry.ranked for entry in self.live.values())
         return tuple(entry.record for *_order, entry in ranked if entry.record is not None)
 
     def first_in_slices(self, limit: int, slice_size: int) -> Generator[None, None, tuple[QueuedPod, ...]]:
         """The first ``limit`` pods as of the start, the next one first, without those removed meanwhile. Yields after
         each ``slice_size`` pods, so that a long queue does not block the event loop."""
-        entries = list(self._live.values())
+        entries = list(self.live.values())
         first: list[Ranked] = []
         for start in range(0, len(entries), slice_size):
             ranked = [entry.ranked for entry in entries[start : start + slice_size]]
@@ -112,10 +117,10 @@ class PodHeap:
 
     def __iter__(self) -> Iterator[QueuedPod]:
         """Iterates in order of insertion, not of urgency."""
-        return (entry.record for entry in self._live.values() if entry.record is not None)
+        return (entry.record for entry in self.live.values() if entry.record is not None)
 
     def __contains__(self, key: str) -> bool:
-        return key in self._live
+        return key in self.live
 
     def __len__(self) -> int:
-        return len(self._live)
+        return len(self.live)

@@ -26,8 +26,10 @@ class QueuedPod:
         "group",
         "info",
         "initial_attempt",
+        "key",
         "pending_plugins",
         "timestamp",
+        "uid",
         "unschedulable_count",
         "unschedulable_plugins",
         "was_flushed",
@@ -35,6 +37,8 @@ class QueuedPod:
 
     def __init__(self, info: PodInfo, timestamp: int, group: str = "") -> None:
         self.info = info
+        self.uid = info.uid
+        self.key = info.key
         self.group = group
         """``namespace/name`` of the group with which the pod is tried; "" if it is tried alone."""
         self.timestamp = timestamp
@@ -58,14 +62,6 @@ class QueuedPod:
         """The flush of the pool has moved it since its last attempt, and no event: a hint may be missing."""
         self.class_key: Hashable | None = None
         """See ``pod_template.py``; None: not computed yet, or the pod is a class of its own."""
-
-    @property
-    def uid(self) -> str:
-        return self.info.uid
-
-    @property
-    def key(self) -> str:
-        return self.info.key
 
     @property
     def profile(self) -> str:
@@ -100,6 +96,8 @@ class QueuedPod:
     def replace_pod(self, info: PodInfo) -> None:
         """Replaces the pod by a newer version."""
         self.info = info
+        self.uid = info.uid
+        self.key = info.key
         self.class_key = None
 
     def __repr__(self) -> str:

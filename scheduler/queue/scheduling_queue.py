@@ -13,7 +13,7 @@ pod of its name already waits). Every operation is one synchronous step that tak
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable
+from collections.abc import Callable, Generator, Hashable, Iterable
 
 from msgspec.structs import replace
 
@@ -47,6 +47,8 @@ from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.story import Place
 from scheduler.queue.timed_moves import TimedMoves
 from scheduler.queue.waking import Only, Wake, strategy_after_attempt
+
+StateNow = Callable[[], Hashable]
 
 
 class SchedulingQueue(QueueListing):
@@ -83,7 +85,8 @@ class SchedulingQueue(QueueListing):
         in_flight = InFlight(settings.event_limit)
         self._group_of = group_of
         self._group_retries = GroupRetries()
-        self._waking = Waking(settings.steps_a_slice)
+        self.waking = Waking(settings.steps_a_slice)
+        self.held = places.held
         timed = TimedMoves(places, self._flushes, self._group_retries, in_flight)
         super().__init__(places, in_flight, timed, plugins.hints, clock)
 
@@ -92,7 +95,7 @@ class SchedulingQueue(QueueListing):
         Taking pods early from the back-off and the sort order stay as they were.
         """
         self.finish_waking()
-        self._waking = Waking(settings.steps_a_slice)
+        self.waking = Waking(settings.steps_a_slice)
         self._hints = hints
         self._places.pre_enqueue = pre_enqueue
         self._settings = replace(settings, pops_from_backoff=self._settings.pops_from_backoff)
@@ -135,7 +138,8 @@ class SchedulingQueue(QueueListing):
 
     def delete(self, info: PodInfo) -> None:
         """Removes a pod that was deleted or bound by any scheduler. One in flight stays: its attempt ends by itself."""
-        self.finish_waking()
+        if self.waking.unfinished:
+            self.waking.finish()
         self.nominator.delete(info.uid)
         record = self._places.lookup(info.key)
         if record is not None and record.uid == info.uid:
@@ -144,27 +148,28 @@ class SchedulingQueue(QueueListing):
 
     # --- attempts -----------------------------------------------------------------------------------------------------
 
-    def pop(self, now: Now, *, plain_from: int | None = None, state: Hashable = None) -> QueuedPod | None:
+    def pop(self, now: Now, *, plain_from: int | None = None, state: StateNow | None = None) -> QueuedPod | None:
         """Removes and returns the next pod, or None. ``done`` must be called once for each, however its attempt ends.
 
         With no active pod, the rejected pod whose back-off ends first is taken early, of those that are not like one
-        that has found no node in this ``state`` of the cluster, or after which nothing has happened that may help it.
-        ``plain_from``: only an active pod that belongs to no group and has at least this priority.
+        that has found no node in this ``state`` of the cluster, which is asked only then, or after which nothing has
+        happened that may help it. ``plain_from``: only an active pod of no group that has at least this priority.
         """
-        self.finish_waking()
+        if self.waking.unfinished:
+            self.waking.finish()
         while (record := self._next(plain_from, state)) is not None:
             if self._begin(record, now):
                 return record
         return None
 
-    def _next(self, plain_from: int | None, state: Hashable) -> QueuedPod | None:
+    def _next(self, plain_from: int | None, state: StateNow | None) -> QueuedPod | None:
         if self.is_closed:
             return None
         if plain_from is not None:
             return self._places.active.take_plain(plain_from)
         record = self._places.active.take()
-        if record is None and self._settings.pops_from_backoff and self._places.backoff.rejected:
-            record = self._places.backoff.take_early(state, self._places.pool.waits)
+        if record is None and self._settings.pops_from_backoff and self._places.backoff.rejected.live:
+            record = self._places.backoff.take_early(None if state is None else state(), self._places.pool.waits)
             if record is not None:
                 self.facts.incoming["active", POP_FROM_BACKOFF] += 1
         return record
@@ -183,14 +188,15 @@ class SchedulingQueue(QueueListing):
 
     def _begin(self, record: QueuedPod, now: Now) -> bool:
         """Begin an attempt of a pod that was taken out; False for one that is being tried already (a bug elsewhere)."""
-        self.facts.rejected(record.rejectors, record.profile, -1)
-        if record.uid in self._in_flight:
+        if rejectors := record.rejectors:
+            self.facts.rejected(rejectors, record.profile, -1)
+        if not self._in_flight.begin(record):
             self.facts.problem(f"the same pod is tracked in multiple places in the scheduler: {record.key}")
             return False
-        self._places.note_ready(record, self.clock.read(now))
+        if record.initial_attempt is None:
+            self._places.note_ready(record, self.clock.read(now))
         record.attempts += 1
         self.cycle += 1
-        self._in_flight.begin(record)
         return True
 
     def add_unschedulable(self, record: QueuedPod, now: Now) -> Place:
@@ -235,7 +241,8 @@ class SchedulingQueue(QueueListing):
 
     def done(self, uid: str) -> None:
         """Ends the attempt, so that its events need not be kept. Unknown pods are ignored."""
-        self.finish_waking()
+        if self.waking.unfinished:
+            self.waking.finish()
         self._in_flight.done(uid)
 
     # --- what wakes pods ----------------------------------------------------------------------------------------------
@@ -254,12 +261,13 @@ class SchedulingQueue(QueueListing):
         ``old`` and ``new``: the object before and after, pods as PodInfo, None where absent. ``only`` restricts the
         pods of the pool; the event is kept for all pods in flight.
         """
+        if not len(self._places.pool) and not self.waking.unfinished:
+            if self._in_flight and self._hints.is_of_interest(event):
+                self._in_flight.append(event, old, new)
+            return 0
         if not self._hints.is_of_interest(event):
             return 0
-        if not len(self._places.pool) and not self._waking.is_under_way:
-            self._in_flight.append(event, old, new)
-            return 0
-        return self._waking.begin(self._moving(event, old, new, self.clock.read(now), only))
+        return self.waking.begin(self._moving(event, old, new, self.clock.read(now), only))
 
     def _moving(
         self, event: ClusterEvent, old: EventObject | None, new: EventObject | None, time: int, only: Only | None
@@ -277,16 +285,16 @@ class SchedulingQueue(QueueListing):
     def is_waking(self) -> bool:
         """Whether a wake has been interrupted. Until it is finished nothing may change that hints and gates read; every
         other operation finishes it first."""
-        return self._waking.is_under_way
+        return bool(self.waking.unfinished)
 
     def continue_waking(self) -> None:
         """Goes on for a slice."""
-        self._waking.go_on()
+        self.waking.go_on()
 
     def finish_waking(self) -> None:
         """Finishes what has been interrupted."""
-        if self._waking.is_under_way:
-            self._waking.finish()
+        if self.waking.unfinished:
+            self.waking.finish()
 
     def activate(self, pods: Iterable[PodInfo | str], now: Now) -> int:
         """Moves these pods to the active queue regardless of back-off; gates still apply. Returns how many it moved.
@@ -321,21 +329,15 @@ class SchedulingQueue(QueueListing):
         self.finish_waking()
         if self._settings.pops_from_backoff:
             return self.activate(keys, now)
-        time = self.clock.read(now)
-        moved = 0
+        time, label, moved = self.clock.read(now), FORCE_ACTIVATE.label, 0
         for key in keys:
             record = self._places.pool.remove(key)
             if record is not None:
-                label = FORCE_ACTIVATE.label
                 place = self._places.put(record, Strategy.AFTER_BACKOFF, label, time, is_new_to_pool=False)
                 moved += place not in (Place.UNSCHEDULABLE, Place.GATED)
             for trying in tuple(self._in_flight.named(key)) if record is None else ():
                 self._in_flight.append(FORCE_ACTIVATE, None, trying.info)
         return moved
-
-    @property
-    def has_held(self) -> bool:
-        return self._places.has_held
 
     def take_held(self) -> tuple[tuple[QueuedPod, bool], ...]:
         """The pods that have been gated since the last call, and whether by an error, which is reported to their users
@@ -354,7 +356,7 @@ class SchedulingQueue(QueueListing):
         """Moves the pods whose back-off is over and, every 30 s, those too long in the pool. Returns the number of
         pods moved, 0 where that is only begun (``is_waking``). Does nothing before it is due."""
         self.finish_waking()
-        return self._waking.begin(self._timed.made(self.clock.read(now)))
+        return self.waking.begin(self._timed.made(self.clock.read(now)))
 
     def close(self) -> None:
         """Stops popping; attempts under way are dropped."""

@@ -11,7 +11,8 @@ class ClassesByResource:
     """Extended resource → class, as the events of classes came in."""
 
     def __init__(self) -> None:
-        self._by_resource: dict[str, DeviceClass] = {}
+        self.by_resource: dict[str, DeviceClass] = {}
+        """Read only; empty in clusters without devices."""
         self.version = 0
         """Equal versions of one object promise equal answers."""
 
@@ -27,41 +28,41 @@ class ClassesByResource:
             self._forget_name(old.spec.extended_resource_name, old)
         name = new.spec.extended_resource_name
         if name:
-            known = self._by_resource.get(name)
+            known = self.by_resource.get(name)
             if known is not None and not _wins(new, known):
                 return
-            self._by_resource[name] = new
-        self._by_resource[new.implicit_resource_name] = new
+            self.by_resource[name] = new
+        self.by_resource[new.implicit_resource_name] = new
 
     def clear(self) -> None:
-        self._by_resource.clear()
+        self.by_resource.clear()
         self.version += 1
 
     def copy(self) -> ClassesByResource:
         other = ClassesByResource()
-        other._by_resource = dict(self._by_resource)
+        other.by_resource = dict(self.by_resource)
         other.version = self.version
         return other
 
     def get(self, resource: str) -> str | None:
         """The name of the class that stands for a resource."""
-        found = self._by_resource.get(resource)
+        found = self.by_resource.get(resource)
         return found.metadata.name if found is not None else None
 
     def mapped(self, resources: Iterable[str]) -> frozenset[str]:
         """Those of the resources that a class stands for."""
-        if not self._by_resource:
+        if not self.by_resource:
             return frozenset()
-        return frozenset([resource for resource in resources if resource in self._by_resource])
+        return frozenset([resource for resource in resources if resource in self.by_resource])
 
     def _forget(self, device_class: DeviceClass) -> None:
         self._forget_name(device_class.spec.extended_resource_name, device_class)
         self._forget_name(device_class.implicit_resource_name, device_class)
 
     def _forget_name(self, name: str | None, device_class: DeviceClass) -> None:
-        known = self._by_resource.get(name or "")
+        known = self.by_resource.get(name or "")
         if known is not None and known.metadata.name == device_class.metadata.name:
-            del self._by_resource[name or ""]
+            del self.by_resource[name or ""]
 
 
 def _wins(new: DeviceClass, known: DeviceClass) -> bool:

@@ -123,7 +123,7 @@ class Groups:
 
     def pending_gone(self, pod: PodInfo) -> None:
         """The pod was bound, was deleted, or is no longer ours."""
-        key = self.key_of(pod)
+        key = self.key_of(pod) if self._apis else ""
         if key and pod.uid in self.members(key).pending:
             del self._writable(key).pending[pod.uid]
             self._drop_if_empty(key)
@@ -131,7 +131,7 @@ class Groups:
     # --- as a tally of the cluster cache ------------------------------------------------------------------------------
 
     def add(self, info: PodInfo, row: int) -> None:
-        key = self.key_of(info)
+        key = self.key_of(info) if self._apis else ""
         if key:
             self._writable(key).placed[info.uid] = info
 

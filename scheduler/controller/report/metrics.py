@@ -194,12 +194,13 @@ class SchedulerMetrics:
         children.attempts.value += 1.0
         spent = (self._wall() - attempt.started_wall) / 1e9
         algorithm = 0.0
+        points = children.points
         for point, seconds in attempt.durations.items():
             if point in ALGORITHM_POINTS:
                 algorithm += seconds
-            self._point(children, point, result, profile).observe(seconds)
+            (points.get(point) or self._point(children, point, result, profile)).observe(seconds)
         if attempt.bind_seconds is not None:
-            self._point(children, "Bind", result, profile).observe(attempt.bind_seconds)
+            (points.get("Bind") or self._point(children, "Bind", result, profile)).observe(attempt.bind_seconds)
         children.duration.observe(spent)
         self._evaluations.note(profile, attempt.evaluated)
         self._evaluations.note(profile, attempt.evaluated_scores)

@@ -102,8 +102,9 @@ class AwaitedVictims:
 
     def waits_no_more(self, uid: str) -> None:
         """Record that an attempt of the pod has ended, which decides what it waits for from now on."""
-        for uids in (self._waiting, self._untried, self._need_all):
-            uids.discard(uid)
+        if uid in self._waiting:  # As all are that are untried, or need all.
+            for uids in (self._waiting, self._untried, self._need_all):
+                uids.discard(uid)
 
     def concerned_by(self, gone: PodInfo, was_evicted: bool) -> ConcernedByVictim | None:
         """The pods to notify that this one has left its node; None = all. ``was_evicted``: as victims leave."""

@@ -189,6 +189,8 @@ class PreemptionPolicies:
 
     def placed(self, uid: str) -> None:
         """Record that the pod is bound: its preemption has succeeded."""
+        if not (self._awaited or self._suspended or self._by_preemptor):
+            return
         self.gone(uid)
         for each in self._by_preemptor.get(uid, ()):
             each.is_over = True

@@ -39,13 +39,26 @@ TEMPLATE_BYTES_A_CLASS = 32 * 2**10
 class PodClass:
     """The shared answers of one class in one profile."""
 
-    __slots__ = ("_weighed", "filters", "is_known", "key", "nbytes", "overlays", "scores", "unconcerned")
+    __slots__ = (
+        "_weighed",
+        "filters",
+        "is_known",
+        "key",
+        "nbytes",
+        "overlays",
+        "permit_plugins",
+        "reserve_plugins",
+        "scores",
+        "unconcerned",
+    )
 
     def __init__(self, profile: Profile, unconcerned: frozenset[str] = frozenset(), key: Hashable = None) -> None:
         self.key = key
         """Equal for pods of the same class; never another one's."""
         self.unconcerned = unconcerned
         """Plugins that pods of the class do not concern."""
+        self.reserve_plugins = tuple([one for one in profile.reserve_plugins if one.name not in unconcerned])
+        self.permit_plugins = tuple([one for one in profile.permit_plugins if one.name not in unconcerned])
         self.filters = ClassFilters(profile.pre_filter_plugins, profile.filter_plugins, unconcerned)
         self.scores = ClassScores(profile.score_plugins, unconcerned)
         self.overlays: dict[int, NominatedOverlay] = {}
@@ -118,7 +131,8 @@ class ClassCache:
             self._classes[template.key] = found
         else:
             found.is_known = True
-            self._classes.move_to_end(template.key)
+            if found is not self._latest:
+                self._classes.move_to_end(template.key)
         self._latest = found
         return found, template.fragments
 

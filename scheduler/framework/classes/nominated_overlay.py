@@ -64,6 +64,8 @@ class RowRefusals(Struct, frozen=True):
     @property
     def error(self) -> Refusal | None:
         """That of the first row that refuses with an error."""
+        if not self.refusals:
+            return None
         is_error = [False, *(refusal.code is Code.ERROR for refusal in self.refusals)]
         if not any(is_error):
             return None

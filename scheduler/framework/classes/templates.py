@@ -104,10 +104,7 @@ class Templates:
         Raises PluginError.
         """
         key = template_key(pod)
-        kept = self.peek((profile.scheduler_name, key)) if key is not None else None
-        if kept is not None and (profile.scheduler_name, key) not in self._templates:
-            kept = replace(kept)
-            self._keep((profile.scheduler_name, key), kept)
+        kept = self._own((profile.scheduler_name, key)) if key is not None else None
         versions = view.versions
         if kept is not None:
             pod.take_arithmetic(kept.arithmetic)
@@ -123,6 +120,14 @@ class Templates:
         if key is not None:
             self._keep((profile.scheduler_name, key), made)
         return made
+
+    def _own(self, key: tuple[str, Hashable]) -> Template | None:
+        """What is known here, or a copy of what is known below."""
+        kept = self._templates.get(key)
+        if kept is None and (known := self.peek(key)) is not None:
+            kept = replace(known)
+            self._keep(key, kept)
+        return kept
 
     def _made(self, profile: Profile, pod: PodInfo, view: View, kept: Template | None, stamps: Stamps) -> Template:
         if kept is None:

@@ -99,7 +99,8 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
 
 
 def _columns(view: View, name: str) -> tuple[Column, Column]:
-    return with_devices(view, name, requested_columns(view.table, name))
+    own = requested_columns(view.table, name)
+    return with_devices(view, name, own) if view.devices.classes.by_resource else own
 
 
 def _balance(fractions: list[float]) -> int:

@@ -268,7 +268,7 @@ def _fit_all(needs: tuple[_Need, ...], table: NodeTable, rows: Sequence[int]) ->
         if pod_count.item(row) >= allocatable_pods.item(row):
             return False
     for need in needs:
-        allocatable, requested = table.allocatable(need.resource), table.requested(need.resource)
+        allocatable, requested = table.amounts(need.resource)
         amount = need.amount
         for row in rows:
             if amount > allocatable.item(row) - requested.item(row):

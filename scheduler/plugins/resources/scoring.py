@@ -76,9 +76,12 @@ class ResourceScoring(Struct, frozen=True):
     def score_few(self, terms: tuple[ResourceTerm, ...], view: View, rows: Sequence[int]) -> list[int]:
         """As ``score`` with plain integers, which is quicker for few rows."""
         columns = []
+        has_devices = bool(view.devices.classes.by_resource)
         for term in terms:
-            known = scored_columns(view.table, term.name)
-            columns.append((*with_devices(view, term.name, known), term.own, term.weight))
+            allocatable_of, used_of = scored_columns(view.table, term.name)
+            if has_devices:
+                allocatable_of, used_of = with_devices(view, term.name, (allocatable_of, used_of))
+            columns.append((allocatable_of, used_of, term.own, term.weight))
         is_least = self.strategy is Strategy.LEAST_ALLOCATED
         shape = self.shape
         scores = []
@@ -154,6 +157,8 @@ def offered(view: View, name: str, own: tuple[Column, Column]) -> tuple[Column, 
 def with_devices(view: View, name: str, own: tuple[Column, Column]) -> tuple[Column, Column]:
     """(allocatable, requested) of a resource: devices where a class stands for it and the node has none of it itself
     (docs/kube-scheduler/dra.md §13). ``own``: without devices."""
+    if not view.devices.classes.by_resource:
+        return own
     devices = device_columns(view, name)
     if devices is None:
         return own
@@ -176,7 +181,7 @@ def requested_columns(table: NodeTable, name: str) -> tuple[Column, Column]:
     if name == PODS:
         nothing = np.zeros(table.size, np.int64)
         return nothing, nothing
-    return table.allocatable(name), table.requested(name)
+    return table.amounts(name)
 
 
 def _rounded(mean: float) -> int:
