@@ -19,7 +19,7 @@ def diagnose(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | No
     """
     is_of_pod = feasible.beside_nominated or feasible.refusals or feasible.rejectors or tried_first
     if is_of_pod or run.context.placement is not None:
-        return _diagnosed(run, feasible, tried_first)
+        return _shared(run, _diagnosed(run, feasible, tried_first))
     filters = run.filters
     of, known = (filters.first.version, run.view.table.node_version), filters.diagnosed
     if known is not None and known[0] == of:
@@ -29,6 +29,17 @@ def diagnose(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | No
         # Rows have changed, but not what is said of them: whatever was worked out from these codes still holds.
         diagnosis = known[1]
     filters.keep_diagnosis(of, diagnosis)
+    return diagnosis
+
+
+def _shared(run: Run, diagnosis: Diagnosis) -> Diagnosis:
+    """The diagnosis, or the last one of the class for one pod that says the same: a thousand preemptors wait for a
+    thousand nodes, and all are refused as they were before any was nominated."""
+    filters, version = run.filters, run.view.table.node_version
+    known = filters.diagnosed_for_one
+    if known is not None and known[0] == version and _is_same(known[1], diagnosis):
+        return known[1]
+    filters.keep_diagnosis_for_one(version, diagnosis)
     return diagnosis
 
 
@@ -70,8 +81,13 @@ def _diagnosed(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | 
         refusals += numbers
         codes[np.fromiter(own, np.int64, len(own))] = [numbers[refusal] for refusal in own.values()]
     if beside:
-        codes = np.where(beside.codes != 0, beside.codes + np.int32(len(refusals)), codes)
-        refusals += beside.refusals
+        # Mostly they refuse for what the class is refused for.
+        places = {refusal: number for number, refusal in enumerate(refusals, 1)}
+        new = [refusal for refusal in beside.refusals if refusal not in places]
+        places |= {refusal: number for number, refusal in enumerate(new, len(refusals) + 1)}
+        refusals += new
+        numbered = np.array([0, *[places[refusal] for refusal in beside.refusals]], np.int32)
+        np.copyto(codes, numbered[beside.codes], where=beside.codes != 0)
     if run.context.placement is not None:
         outside = np.ones(len(codes), np.bool_)
         outside[run.context.placement] = False

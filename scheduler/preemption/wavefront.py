@@ -30,8 +30,15 @@ from msgspec import Struct, field
 from scheduler.framework.node_filter import rivals
 from scheduler.messages.status import Code, Refusal
 from scheduler.preemption.budget_ranks import exhausting
-from scheduler.preemption.dry_run import NO_VICTIMS, PRIORITY_SHIFT, Candidate, Trial, dry_run_node, verdict
-from scheduler.preemption.importance import LATER_THAN_ANY
+from scheduler.preemption.dry_run import (
+    NO_VICTIMS,
+    NOT_STARTED,
+    PRIORITY_SHIFT,
+    Candidate,
+    Trial,
+    dry_run_node,
+    verdict,
+)
 from scheduler.preemption.kept_answers import CANDIDATE, UNKNOWN, Codes, RowAnswers
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.refused_rows import RefusedRows
@@ -313,19 +320,18 @@ def _conclude(
     has_victims = numbers > 0
     first = victims.argmax(axis=1)
     lifted = np.where(victims, columns.priority[rows, :width] + PRIORITY_SHIFT, 0).sum(axis=1)
-    violations = [0] * len(rows) if violating is None else (victims & violating).sum(axis=1).tolist()
-    listed = np.nonzero(victims)[1].tolist()
-    start = 0
-    for row, end, *asked in zip(
-        rows.tolist(),
-        np.cumsum(numbers).tolist(),
-        violations,
+    asked = (
+        [0] * len(rows) if violating is None else (victims & violating).sum(axis=1).tolist(),
         np.where(has_victims, columns.priority[rows, first], 0).tolist(),
         lifted.tolist(),
-        np.where(has_victims, columns.start[rows, first], LATER_THAN_ANY).tolist(),
-        strict=True,
-    ):
+        numbers.tolist(),
+        np.where(has_victims, -columns.start[rows, first], NOT_STARTED).tolist(),
+    )
+    listed = np.nonzero(victims)[1].tolist()
+    start = 0
+    for row, cost in zip(rows.tolist(), zip(*asked, strict=True), strict=True):
+        end = start + cost[3]
         infos = columns.infos[row]
-        candidate = Candidate(row, names[row], tuple([infos[place] for place in listed[start:end]]), *asked)
+        candidate = Candidate(row, names[row], tuple([infos[place] for place in listed[start:end]]), cost)
         answers[row] = verdict(trial, candidate)
         start = end

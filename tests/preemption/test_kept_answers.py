@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.table import NodeTable
+from scheduler.cluster.taken_table import TakenTable
 from scheduler.framework.plugin import FilterPlugin, Plugin, Reads, Rows, State, Verdicts
 from scheduler.framework.post_filter import PostFilterContext
 from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
@@ -141,7 +141,7 @@ def test_a_single_row_that_has_changed_is_tried_by_a_dry_run_and_several_by_a_wa
     tables.kinds.clear()
     attempts.situation.cache.remove_pod("pod-n1-0")
     attempts.kept(preemptor(1))
-    assert tables.kinds == {NodeTable}
+    assert tables.kinds == {TakenTable}
     tables.kinds.clear()
     attempts.situation.cache.remove_pod("pod-n1-1")
     attempts.situation.cache.remove_pod("pod-n2-1")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.node_filter import filter_one_row, refusals_with_nominated, rivals, with_pods
 from scheduler.framework.post_filter import PostFilterContext
 from scheduler.messages.status import Refusal
@@ -65,22 +68,21 @@ def test_a_plugin_that_counts_pods_takes_one_table_for_all_rows(fields: dict[str
     situation = Situation(nodes, waiting)
     context = situation.attempt(pod("new", cpu="1", priority=1, labels=WEB, **fields), statuses={})
     expected = one_by_one(context)
-    taken = CountedTakes(context)
-    assert together(context) == expected
+    taken = CountedTakes(context.view)
+    assert together(replace(context, view=taken)) == expected
     assert sum(refusal is not None for refusal in expected.values()) == 10
     assert taken.sizes == [20]
 
 
-class CountedTakes:
-    """The sizes of the tables that are taken from the live one."""
+class CountedTakes(View):
+    """The same view, with the sizes of the tables that are taken from it."""
 
-    def __init__(self, context: PostFilterContext) -> None:
+    __slots__ = ("sizes",)
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view.table, view)
         self.sizes: list[int] = []
-        table = context.view.table
-        take = table.take
 
-        def counted(rows: Any) -> Any:
-            self.sizes.append(len(rows))
-            return take(rows)
-
-        table.take = counted  # type: ignore[method-assign]
+    def take(self, rows: Sequence[int]) -> View:
+        self.sizes.append(len(rows))
+        return super().take(rows)
