@@ -354,7 +354,7 @@ class ClusterCache:
             self.table.replace_pod(row, info)
             for tally in self._tallies:
                 tally.replace(known, info, row)
-            if not _looks_the_same(known, info):
+            if not looks_the_same(known, info):
                 self.journal.append(row, USAGE_CHANGED)
             return
         self._take(known)
@@ -365,7 +365,7 @@ def _weighs_the_same(one: PodInfo, other: PodInfo) -> bool:
     return one.charged == other.charged and one.non_zero == other.non_zero and one.ports == other.ports
 
 
-def _looks_the_same(one: PodInfo, other: PodInfo) -> bool:
+def looks_the_same(one: PodInfo, other: PodInfo) -> bool:
     """Whether plugins that look at the pods of a node see no difference; statuses come and go by the second."""
     return (
         one.labels == other.labels

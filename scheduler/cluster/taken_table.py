@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -76,7 +76,7 @@ class TakenTable(NodeTable):
             getattr(self, column)  # all of them, since they grow
         return super()._new_row(name)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         make = _MADE_LATER.get(name)
         if make is None:
             raise AttributeError(f"{type(self).__name__} has no {name}")
@@ -84,15 +84,15 @@ class TakenTable(NodeTable):
         return made
 
 
-def _rows_of(name: str, table: TakenTable) -> Any:
+def _rows_of(name: str, table: TakenTable) -> object:
     return getattr(table._source, name)[table._taken]
 
 
-def _same(name: str, table: TakenTable) -> Any:
+def _same(name: str, table: TakenTable) -> object:
     return getattr(table, name)
 
 
-def _taken_by_number(name: str, table: TakenTable) -> Any:
+def _taken_by_number(name: str, table: TakenTable) -> object:
     return getattr(table._source, name).taken(table._listed)
 
 
@@ -123,7 +123,7 @@ def _row_of(table: TakenTable) -> ForkableDict[str, int]:
     return rows
 
 
-_MADE_LATER: Final[Mapping[str, Callable[[TakenTable], Any]]] = {
+_MADE_LATER: Final[Mapping[str, Callable[[TakenTable], object]]] = {
     **{
         name: partial(_rows_of, name)
         for name in ("_exists", "_unschedulable", "_taint_set", "_feature_set", "_row_version")

@@ -17,7 +17,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.config.tandem import PDBPolicy
 from scheduler.errors import PluginError
-from scheduler.framework.node_filter import filter_with_nominated, rivals, with_pods
+from scheduler.framework.node_filter import filter_private, rivals, with_pods
 from scheduler.framework.plugin import FilterPlugin, State
 from scheduler.framework.post_filter import PostFilterContext
 from scheduler.framework.preemption_policy import PreemptionPolicy
@@ -128,7 +128,7 @@ def _dry_run(trial: Trial, row: int) -> Candidate | Refusal:
     beside = trial.rivals_on(node_name)
 
     def refusal_of(states: Mapping[str, State | Skip]) -> Refusal | None:
-        return filter_with_nominated(trial.filters, states, trial.pod, private, 0, beside)
+        return filter_private(trial.filters, states, trial.pod, private, beside)
 
     states = with_pods(trial.states, private, 0, potential, -1)
     refusal = refusal_of(states)

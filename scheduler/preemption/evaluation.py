@@ -263,5 +263,5 @@ def _nothing_found(context: PostFilterContext, candidates: Candidates) -> PostFi
 
 
 def _by_refusal(context: PostFilterContext, refused: RefusedRows) -> tuple[tuple[Refusal, tuple[str, ...]], ...]:
-    names = context.view.table.names
-    return tuple([(refusal, tuple([names[row] for row in rows])) for refusal, rows in refused])
+    name_of = context.view.table.names.__getitem__
+    return tuple([(refusal, tuple(map(name_of, rows))) for refusal, rows in refused])

@@ -54,11 +54,12 @@ def choose(candidates: Sequence[Candidate], now: int, prefer_other_than_daemon_s
         return Choice(candidates[0], Criterion.ONLY_CANDIDATE, tuple(candidates))
     costs: list[Cost] = list(map(_cost, candidates))
     least = min(costs)
-    if least[-1] == NOT_STARTED:
+    equal = costs.count(least)
+    if least[-1] == NOT_STARTED and equal < len(costs):
         # Else no candidate whose victims have not started comes near it.
         costs = [(*cost[:-1], -now) if cost[-1] == NOT_STARTED else cost for cost in costs]
         least = min(costs)
-    equal = costs.count(least)
+        equal = costs.count(least)
     if equal == 1:
         candidate = candidates[costs.index(least)]
         return Choice(candidate, _first_difference(least, min([cost for cost in costs if cost != least])), (candidate,))

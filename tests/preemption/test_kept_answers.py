@@ -133,7 +133,7 @@ class Tables(FilterPlugin):
         return None
 
 
-def test_a_single_row_that_has_changed_is_tried_by_a_dry_run_and_several_by_a_wave() -> None:
+def test_a_few_rows_that_have_changed_are_tried_by_dry_runs_and_more_by_a_wave() -> None:
     tables = Tables()
     attempts = attempts_in(full_cluster(tables))
     attempts.kept(preemptor(0))
@@ -143,6 +143,7 @@ def test_a_single_row_that_has_changed_is_tried_by_a_dry_run_and_several_by_a_wa
     attempts.kept(preemptor(1))
     assert tables.kinds == {TakenTable}
     tables.kinds.clear()
+    attempts.situation.cache.remove_pod("pod-n0-1")
     attempts.situation.cache.remove_pod("pod-n1-1")
     attempts.situation.cache.remove_pod("pod-n2-1")
     attempts.kept(preemptor(2))
