@@ -16,8 +16,15 @@ from msgspec import Struct
 
 from scheduler.engine.attempt import Attempt
 from scheduler.framework.diagnosis import Diagnosis
+from scheduler.preemption.dry_run import Candidate
 from scheduler.preemption.evaluation import PreemptionEvidence
-from scheduler.preemption.summary import PreemptionSummary, RefusedNodes, summary_of
+from scheduler.preemption.summary import (
+    CandidateSummary,
+    PreemptionSummary,
+    RefusedNodes,
+    summary_of,
+    summary_of_candidate,
+)
 
 MAX_NAMES: Final = 50
 """Nodes listed by name for one refusal."""
@@ -32,6 +39,7 @@ _MAX_BYTES: Final = 32 * 2**20
 _MAX_REDUCED: Final = 32
 """Evidences of which it is known what is left of them: of the templates whose pods fail in turn. Each may hold an entry
 for every node."""
+_MAX_KNOWN_CANDIDATES: Final = 1024
 
 
 class _Refused(Struct, frozen=True):
@@ -73,6 +81,8 @@ class AttemptMemory:
         """By the identity of a diagnosis's codes."""
         self._summaries: dict[int, _Summary] = {}
         """By the identity of the evidence of a preemption in vain; a preemptor's is its own."""
+        self._candidates: dict[int, tuple[Candidate, CandidateSummary]] = {}
+        """By the identity of a candidate, which lives as long: preemptors that are alike share most of them."""
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -128,13 +138,23 @@ class AttemptMemory:
         known = self._summaries.get(id(evidence))
         if known is not None:
             return known
-        summary = summary_of(evidence, MAX_CANDIDATES, MAX_NAMES)
+        summary = summary_of(evidence, MAX_CANDIDATES, MAX_NAMES, self._summary_of_candidate)
         made = _Summary(evidence, summary, _bytes_of(summary))
         if not evidence.candidates:
             if len(self._summaries) >= _MAX_REDUCED:
                 self._summaries.clear()
             self._summaries[id(evidence)] = made
         return made
+
+    def _summary_of_candidate(self, candidate: Candidate) -> CandidateSummary:
+        known = self._candidates.get(id(candidate))
+        if known is not None:
+            return known[1]
+        if len(self._candidates) >= _MAX_KNOWN_CANDIDATES:
+            self._candidates.clear()
+        summary = summary_of_candidate(candidate)
+        self._candidates[id(candidate)] = candidate, summary
+        return summary
 
     def _evict(self) -> None:
         while self._attempts and (len(self._attempts) > self._max_attempts or self.bytes > self._max_bytes):

@@ -8,7 +8,7 @@ from scheduler.engine.cycle_context import Run
 from scheduler.engine.feasible import Feasible
 from scheduler.errors import PluginError
 from scheduler.framework.classes.first_refusals import FITS
-from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, outside_node_set
+from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, RefusalCodes, outside_node_set
 from scheduler.messages.status import Code, Refusal
 
 
@@ -19,12 +19,12 @@ def diagnose(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | No
     """
     is_of_pod = feasible.beside_nominated or feasible.refusals or feasible.rejectors or tried_first
     if is_of_pod or run.context.placement is not None:
-        return _shared(run, _diagnosed(run, feasible, tried_first))
+        return _of_one_pod(run, feasible, tried_first)
     filters = run.filters
     of, known = (filters.first.version, run.view.table.node_version), filters.diagnosed
     if known is not None and known[0] == of:
         return known[1]
-    diagnosis = _diagnosed(run, feasible, tried_first)
+    diagnosis = _diagnosed(run, feasible, *_codes(run, feasible, None))
     if known is not None and isinstance(known[0], tuple) and known[0][1] == of[1] and _is_same(known[1], diagnosis):
         # Rows have changed, but not what is said of them: whatever was worked out from these codes still holds.
         diagnosis = known[1]
@@ -32,25 +32,32 @@ def diagnose(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | No
     return diagnosis
 
 
-def _shared(run: Run, diagnosis: Diagnosis) -> Diagnosis:
+def _of_one_pod(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | None) -> Diagnosis:
     """The diagnosis, or the last one of the class for one pod that says the same: a thousand preemptors wait for a
     thousand nodes, and all are refused as they were before any was nominated."""
-    filters, version = run.filters, run.view.table.node_version
-    known = filters.diagnosed_for_one
-    if known is not None and known[0] == version and _is_same(known[1], diagnosis):
+    filters = run.filters
+    codes, refusals = _codes(run, feasible, tried_first)
+    if feasible.rejectors or tried_first is not None:
+        return _diagnosed(run, feasible, codes, refusals, tried_first)
+    of, known = (run.view.table.node_version, filters.subset_plugins), filters.diagnosed_for_one
+    if known is not None and known[0] == of and _says(known[1], codes, refusals):
         return known[1]
-    filters.keep_diagnosis_for_one(version, diagnosis)
+    diagnosis = _diagnosed(run, feasible, codes, refusals)
+    filters.keep_diagnosis_for_one(of, diagnosis)
     return diagnosis
+
+
+def _says(known: Diagnosis, codes: RefusalCodes, refusals: tuple[Refusal, ...]) -> bool:
+    return known.refusals == refusals and np.array_equal(known.codes, codes)
 
 
 def _is_same(one: Diagnosis, other: Diagnosis) -> bool:
     """Of two diagnoses of one class without a refusal of the pod as a whole: whether they say the same of each row."""
     return (
-        one.refusals == other.refusals
-        and one.absent == other.absent
+        one.absent == other.absent
         and one.unschedulable_plugins == other.unschedulable_plugins
         and one.pending_plugins == other.pending_plugins
-        and np.array_equal(one.codes, other.codes)
+        and _says(one, other.codes, other.refusals)
     )
 
 
@@ -70,7 +77,10 @@ def refused_as_a_whole(run: Run, refusal: Refusal) -> Diagnosis:
     return diagnosis
 
 
-def _diagnosed(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | None) -> Diagnosis:
+def _codes(
+    run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | None
+) -> tuple[RefusalCodes, tuple[Refusal, ...]]:
+    """Each row's refusal, of those that follow."""
     filters = run.filters
     codes = np.maximum(filters.codes, FITS).astype(np.int32)
     refusals = list(filters.refusals[1:])
@@ -92,6 +102,17 @@ def _diagnosed(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | 
         outside = np.ones(len(codes), np.bool_)
         outside[run.context.placement] = False
         codes[outside] = 0
+    return codes, tuple(refusals)
+
+
+def _diagnosed(
+    run: Run,
+    feasible: Feasible,
+    codes: RefusalCodes,
+    refusals: tuple[Refusal, ...],
+    tried_first: tuple[int, Refusal] | None = None,
+) -> Diagnosis:
+    """The diagnosis of these codes, for this pod."""
     used = np.bincount(codes, minlength=len(refusals) + 1)
     rejectors = {refusal.plugin for refusal, count in zip(refusals, used[1:].tolist(), strict=True) if count}
     pending = {
@@ -99,11 +120,11 @@ def _diagnosed(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | 
         for refusal, count in zip(refusals, used[1:].tolist(), strict=True)
         if count and refusal.code is Code.PENDING
     }
-    narrowed = frozenset(filters.subset_plugins)
+    narrowed = frozenset(run.filters.subset_plugins)
     unsatisfied = narrowed | {tried_first[1].plugin} if tried_first is not None else narrowed
     return Diagnosis(
         codes=codes,
-        refusals=tuple(refusals),
+        refusals=refusals,
         absent=outside_node_set(unsatisfied) if narrowed else NOT_LOOKED_AT,
         unschedulable_plugins=frozenset(rejectors) | narrowed | feasible.rejectors,
         pending_plugins=frozenset(pending),

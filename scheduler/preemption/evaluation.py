@@ -79,8 +79,8 @@ class PreemptionEvidence(Struct, frozen=True):
     candidates: tuple[Candidate, ...] = ()
     refusals: tuple[tuple[Refusal, tuple[str, ...]], ...] = ()
     """Why not the other nodes that were tried: each refusal with the names of its nodes."""
-    best: tuple[str, ...] = ()
-    """Names of the nodes that no criterion tells apart, the nominated one first."""
+    equals: tuple[Candidate, ...] = ()
+    """Those that no criterion tells apart, the chosen one first."""
     criterion: Criterion | None = None
     """What decided."""
     nominated_node: str = ""
@@ -88,6 +88,11 @@ class PreemptionEvidence(Struct, frozen=True):
     """Of the nominated node, most important first. Those that terminate already are among them."""
     faults: tuple[str, ...] = ()
     """See ``Candidates``: they cost time, but change no answer."""
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """Names of the nodes that no criterion tells apart, the nominated one first."""
+        return tuple([candidate.node_name for candidate in self.equals])
 
     @property
     def is_only_waiting(self) -> bool:
@@ -235,7 +240,7 @@ def conclude(context: PostFilterContext, candidates: Candidates, policy: Preempt
         eligible=True,
         candidates=candidates.found,
         refusals=refusals,
-        best=tuple([candidate.node_name for candidate in choice.best]),
+        equals=choice.best,
         criterion=choice.criterion,
         nominated_node=choice.candidate.node_name,
         victims=choice.candidate.victims,

@@ -186,13 +186,16 @@ class PodColumns:
         """``places``: where each of these pods was in the row so far, ``_ABSENT`` where it is to be measured."""
         count = len(infos)
         new = [place for place, before in enumerate(places) if before == _ABSENT]
+        have_moved = any(before not in (place, _ABSENT) for place, before in enumerate(places))
         measured = [infos[place] for place in new]
         charged = [info.charged for info in measured]
 
         def put(matrix: npt.NDArray[Any], numbers: Sequence[int]) -> None:
-            line = matrix[row]
-            line[:count] = line[places]
-            line[new] = numbers
+            if have_moved:
+                line = matrix[row]
+                line[:count] = line[places]
+            if new:
+                matrix[row, new] = numbers
 
         put(self.priority, [info.priority for info in measured])
         self.priority[row, count:] = NEVER_A_VICTIM

@@ -52,8 +52,8 @@ Answer = Candidate | Refusal
 
 _SMALLEST_WAVE = 64
 _FEW_ROWS = 2
-"""Rows that are tried one by one: with four pods there 26 to 55 µs each, where a wave takes 98 to 176 for any few; and no
-more where many pods are tried one by one, each of which costs a wave a step of its own."""
+"""Rows that are tried one by one: with four pods there 26 to 55 µs each, where a wave takes 98 to 176 for any few. More
+pods cost both of them more, since a wave takes a step for each place."""
 _MAX_ERROR = 300
 """Characters of an error's text that are kept."""
 
