@@ -82,7 +82,7 @@ def _codes(
 ) -> tuple[RefusalCodes, tuple[Refusal, ...]]:
     """Each row's refusal, of those that follow."""
     filters = run.filters
-    codes = np.maximum(filters.codes, FITS).astype(np.int32)
+    codes = np.maximum(filters.codes, FITS, dtype=np.int32)
     refusals = list(filters.refusals[1:])
     own = feasible.refusals if tried_first is None else dict([tried_first]) | feasible.refusals
     beside = feasible.beside_nominated

@@ -141,33 +141,30 @@ class Search(Struct):
     ) -> int:
         """Go on with these rows, of which most are known, until ``most`` had to be tried or the candidates are enough;
         returns how many rows that were."""
-        known: Mapping[int, Answer | None] = {}
+        codes: Codes | None = None
+        found: Mapping[int, Answer | None] | None = None
         try:
             columns.refresh(trial.view.table, rows)
             counted = _rows_counted(trial, rows, columns, filters)
-            codes = kept.known(rows, columns, counted)
-            end = self._end(codes, most)
-            rows, codes = rows[:end], codes[:end]
-            unknown = np.flatnonzero(codes == UNKNOWN)
-            if len(unknown):
-                new = rows[unknown]
-                found, lasting = _found(trial, new, columns, filters)
-                if counted is not None:
-                    lasting = {row: lasting[row] for row in new[~counted[unknown]].tolist() if row in lasting}
-                code_of = dict(zip(lasting, kept.keep(trial, lasting, columns, filters.counting), strict=True))
-                codes[unknown] = [code_of.get(row, UNKNOWN) for row in new.tolist()]
-            if not len(unknown) or (codes[unknown] != UNKNOWN).all():
-                self._of_kept(kept, rows, codes, columns)
-                return end
-            answers = zip(rows.tolist(), codes.tolist(), strict=True)
-            known = {row: kept.answer(row, code, columns) for row, code in answers} | found
+            known = kept.known(rows, columns, counted)
+            end = self._end(known, most)
+            rows, codes = rows[:end], known[:end]
+            found = _with_found(trial, rows, codes, counted, columns, filters, kept)
         except Inexact:
-            rows = rows[:most]  # A plugin looks at the pods themselves: the plain dry run shows them.
+            codes = None  # A plugin looks at the pods themselves: the plain dry run shows them.
         except Exception as error:  # noqa: BLE001 - of a plugin or of ours: it makes the search slow, not wrong
-            rows = rows[:most]
+            codes = None
             self.faults[_described(error)] = None
             columns.clear()
-        self._each(_or_plainly(trial, rows, known))
+        if codes is None:
+            rows = rows[:most]
+            self._each(_or_plainly(trial, rows, {}))
+        elif found is None:
+            self._of_kept(kept, rows, codes, columns)
+        else:
+            each = zip(rows.tolist(), codes.tolist(), strict=True)
+            answers = {row: kept.answer(row, code, columns) for row, code in each}
+            self._each(_or_plainly(trial, rows, {**answers, **found}))
         return len(rows)
 
     def _end(self, codes: Codes, most: int) -> int:
@@ -192,9 +189,13 @@ class Search(Struct):
         refusing = codes > CANDIDATE
         wave, codes = wave[refusing], codes[refusing]
         while len(codes):
-            is_first = codes == codes[0]
-            self.refused.add(kept.refusal(int(codes[0])), wave[is_first].tolist())
-            wave, codes = wave[~is_first], codes[~is_first]
+            first = codes.item(0)
+            is_other = codes != first
+            if not is_other.any():
+                self.refused.add(kept.refusal(first), wave.tolist())
+                return
+            self.refused.add(kept.refusal(first), wave[~is_other].tolist())
+            wave, codes = wave[is_other], codes[is_other]
 
 
 def _described(error: Exception) -> str:
@@ -204,6 +205,29 @@ def _described(error: Exception) -> str:
         where = where.tb_next
     place = "" if where is None else f" in {where.tb_frame.f_code.co_qualname}"
     return f"{type(error).__name__}: {str(error)[:_MAX_ERROR]}{place}"
+
+
+def _with_found(
+    trial: Trial,
+    rows: Rows,
+    codes: Codes,
+    counted: Mask | None,
+    columns: PodColumns,
+    filters: WaveFilters,
+    kept: RowAnswers,
+) -> Mapping[int, Answer] | None:
+    """Tries the rows of which nothing is known, and fills in their codes. None: then all are known. Else what was
+    found of those rows, which may leave some to the plain dry run."""
+    unknown = np.flatnonzero(codes == UNKNOWN)
+    if not len(unknown):
+        return None
+    new = rows[unknown]
+    found, lasting = _found(trial, new, columns, filters)
+    if counted is not None:
+        lasting = {row: lasting[row] for row in new[~counted[unknown]].tolist() if row in lasting}
+    code_of = dict(zip(lasting, kept.keep(trial, lasting, columns, filters.counting), strict=True))
+    codes[unknown] = [code_of.get(row, UNKNOWN) for row in new.tolist()]
+    return None if (codes[unknown] != UNKNOWN).all() else found
 
 
 def _found(

@@ -10,9 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from scheduler.cluster.node_columns import INT64_COLUMNS
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
-from scheduler.framework.node_filter import filter_one_row, refusals_with_nominated, rivals, with_pods
+from scheduler.framework.node_filter import (
+    filter_one_row,
+    filter_private,
+    filter_with_nominated,
+    refusals_with_nominated,
+    rivals,
+    with_pods,
+)
 from scheduler.framework.post_filter import PostFilterContext
 from scheduler.messages.status import Refusal
 from scheduler.objects.pod import Pod
@@ -50,6 +58,23 @@ def test_rows_asked_together_answer_as_each_by_itself(given_situation: tuple[Sit
     statuses = dict.fromkeys(situation.cache.table.names, situation.refusal)
     context = situation.attempt(preemptor, statuses=statuses)
     assert together(context) == one_by_one(context)
+
+
+@settings(max_examples=100)
+@given(st.one_of(situations(), situations_with_volumes()))
+def test_nominated_pods_are_put_on_a_private_row_and_leave_no_trace(given_situation: tuple[Situation, Pod]) -> None:
+    situation, preemptor = given_situation
+    statuses = dict.fromkeys(situation.cache.table.names, situation.refusal)
+    context = situation.attempt(preemptor, statuses=statuses)
+    filters = context.profile.filter_plugins
+    for row, pods in nominated_rows(context).items():
+        private, untouched = context.view.one_row(row), context.view.one_row(row)
+        expected = filter_with_nominated(filters, context.states, context.pod, context.view, row, pods)
+        assert filter_private(filters, context.states, context.pod, private, pods) == expected
+        for column in INT64_COLUMNS:
+            assert getattr(private.table, column).tolist() == getattr(untouched.table, column).tolist()
+        assert [list(there) for there in private.table.pods] == [list(there) for there in untouched.table.pods]
+        assert private.table.ports == untouched.table.ports
 
 
 WEB = {"app": "web"}
