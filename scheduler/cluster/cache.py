@@ -359,14 +359,14 @@ class ClusterCache:
             self.table.replace_pod(row, info)
             for tally in self._tallies:
                 tally.replace(known, info, row)
-            if not _looks_the_same(known, info):
+            if not looks_the_same(known, info):
                 self.journal.append(row, USAGE_CHANGED)
             return
         self._take(known)
         self._put(info)
 
 
-def _looks_the_same(one: PodInfo, other: PodInfo) -> bool:
+def looks_the_same(one: PodInfo, other: PodInfo) -> bool:
     """Whether plugins that look at the pods of a node see no difference; statuses come and go by the second."""
     return (
         one.labels == other.labels

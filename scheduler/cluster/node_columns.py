@@ -20,7 +20,7 @@ from scheduler.objects.resources import ResourceVector, allocatable_of
 Int64Column = npt.NDArray[np.int64]
 Int32Column = npt.NDArray[np.int32]
 
-_INT64_COLUMNS = (
+INT64_COLUMNS = (
     "allocatable_cpu",  # milli-CPU
     "allocatable_memory",  # bytes
     "allocatable_storage",  # bytes of ephemeral storage
@@ -50,7 +50,7 @@ class NodeColumns:
 
     def __init__(self, vocabulary: TableVocabulary | None, capacity: int) -> None:
         self._begin(vocabulary or TableVocabulary(), capacity)
-        self._arrays: dict[str, Int64Column] = {name: np.zeros(capacity, np.int64) for name in _INT64_COLUMNS}
+        self._arrays: dict[str, Int64Column] = {name: np.zeros(capacity, np.int64) for name in INT64_COLUMNS}
         self._exists: npt.NDArray[np.bool_] = np.zeros(capacity, np.bool_)
         self._unschedulable: npt.NDArray[np.bool_] = np.zeros(capacity, np.bool_)
         self._taint_set: Int32Column = np.zeros(capacity, np.int32)
@@ -210,15 +210,6 @@ class NodeColumns:
         for row, vector in zip(rows.tolist(), charged, strict=True):
             for name, amount in vector.scalars.items():
                 self._requested.add(name, row, amount)
-
-    def _take_columns(self, source: NodeColumns, rows: Int64Column) -> None:
-        """Those of some rows: an index array copies."""
-        self._arrays = {name: array[rows] for name, array in source._arrays.items()}
-        self._exists = source._exists[rows]
-        self._unschedulable = source._unschedulable[rows]
-        self._taint_set = source._taint_set[rows]
-        self._feature_set = source._feature_set[rows]
-        self._row_version = source._row_version[rows]
 
     def _copy_columns(self, source: NodeColumns) -> None:
         self._arrays = {name: array.copy() for name, array in source._arrays.items()}

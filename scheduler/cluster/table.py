@@ -7,7 +7,7 @@ seen before their node, or left behind by it): then ``exists`` is False and no p
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from weakref import ref
 
 import numpy as np
@@ -138,6 +138,11 @@ class NodeTable(NodeColumns):
             row = self._new_row(node_name)
         if self._private_rows is not None:
             self._own_row(row)
+        self.add_pod_to(row, info)
+        return row
+
+    def add_pod_to(self, row: int, info: PodInfo) -> None:
+        """Charge a pod to a row of a table without forks."""
         self.pods[row][info.uid] = info
         self._row_version[row] = self.versions.next()
         self._charge(row, info, 1)
@@ -145,25 +150,6 @@ class NodeTable(NodeColumns):
             self.priorities.add(info.priority)
         if info.ports:
             self._use_ports(row, info.ports)
-        return row
-
-    def add_pods(self, pods: Mapping[int, Sequence[PodInfo]]) -> None:
-        """``add_pod`` for many rows of a table without forks at once."""
-        rows: list[int] = []
-        infos: list[PodInfo] = []
-        for row, added in pods.items():
-            there = self.pods[row]
-            for info in added:
-                there[info.uid] = info
-                rows.append(row)
-                infos.append(info)
-                if self.priorities is not None:
-                    self.priorities.add(info.priority)
-                if info.ports:
-                    self._use_ports(row, info.ports)
-        charged = np.array(rows, np.int64)
-        self._row_version[charged] = self.versions.next()
-        self._charge_all(charged, infos)
 
     def _use_ports(self, row: int, ports: Iterable[HostPort]) -> None:
         used = self.ports[row]
@@ -182,15 +168,19 @@ class NodeTable(NodeColumns):
         self._charge(row, info, -1)
         if self.priorities is not None:
             self.priorities.remove(info.priority)
-        for port in info.ports:
-            self.rows_by_port.remove(key_of(port), row)
-        used = self.ports[row]
-        if info.ports and used is not None:
-            # A set, not a count: as in kube-scheduler, one of two pods that (illegally) share a port frees it.
-            for port in info.ports:
-                used.pop(port, None)
+        if info.ports:
+            self._free_ports(row, info.ports)
         self._release(row)
         return info
+
+    def _free_ports(self, row: int, ports: Iterable[HostPort]) -> None:
+        for port in ports:
+            self.rows_by_port.remove(key_of(port), row)
+        used = self.ports[row]
+        if used is not None:
+            # A set, not a count: as in kube-scheduler, one of two pods that (illegally) share a port frees it.
+            for port in ports:
+                used.pop(port, None)
 
     def replace_pod(self, row: int, info: PodInfo) -> None:
         """Replace a pod of a row by another version that requests exactly as much."""
@@ -205,37 +195,6 @@ class NodeTable(NodeColumns):
         self._row_version[row] = self.versions.next()
 
     # --- parts and forks ----------------------------------------------------------------------------------------------
-
-    def take(self, rows: Sequence[int]) -> NodeTable:
-        """A table of these rows (then rows 0, 1, ...) that may be changed without touching this one."""
-        # Made without columns of its own: a dry run takes a row several times.
-        other = NodeTable.__new__(NodeTable)
-        other._begin(self.vocabulary, max(len(rows), 1))
-        other.size = len(rows)
-        other.priorities = None
-        other.order = self.order.taken(rows)
-        for place, row in enumerate(rows):
-            node = self.nodes[row]
-            if node is not None:
-                other.node_count += 1
-            name = self.names[row]
-            other.names.append(name)
-            other.nodes.append(node)
-            other.pods.append(dict(self.pods[row]))
-            used = self.ports[row]
-            other.ports.append(dict(used) if used is not None else None)
-            if used is not None:
-                for port in [port for info in self.pods[row].values() for port in info.ports]:
-                    other.rows_by_port.add(key_of(port), place)
-            other._row_of[name] = place
-        taken = np.array(rows, np.int64)
-        other._take_columns(self, taken)
-        other._labels = self._labels.taken(rows)
-        other._selected = self._selected.taken(taken)
-        other._allocatable = self._allocatable.taken(rows)
-        other._requested = self._requested.taken(rows)
-        other._cut()
-        return other
 
     def fork(self) -> NodeTable:
         """The whole table; neither side sees what the other does from now on. Columns are copied, the pods of a row
@@ -313,7 +272,7 @@ class NodeTable(NodeColumns):
         return row
 
     def _release(self, row: int) -> None:
-        if self._exists[row] or self.pods[row]:
+        if self.pods[row] or self._exists[row]:
             return
         del self._row_of[self.names[row]]
         self.names[row] = ""

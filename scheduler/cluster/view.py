@@ -16,6 +16,7 @@ from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_counts import PodCounts
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
+from scheduler.cluster.taken_table import TakenTable
 from scheduler.cluster.volumes.facts import Volumes
 from scheduler.objects.kinds import AnyObject, Kind
 from scheduler.objects.meta import ApiObject
@@ -131,17 +132,19 @@ class View:
     def take(self, rows: Sequence[int]) -> View:
         """A view whose table is a private copy of these rows (as rows 0, 1, ...)."""
         taken = np.array(rows, np.int64)
-        return self.over(self.table.take(rows), taken if self.live_rows is None else self.live_rows[taken])
+        live_rows = taken if self.live_rows is None else self.live_rows[taken]
+        return self.over(TakenTable(self.table, rows), live_rows)
 
     def one_row(self, row: int) -> View:
         return self.take((row,))
 
     def add_pod(self, info: PodInfo, row: int = 0) -> None:
         """Private copies only: as if the pod were on the node of that row."""
-        self.table.add_pod(info, self.table.names[row])
+        self.table.add_pod_to(row, info)
 
     def add_pods(self, pods: Mapping[int, Sequence[PodInfo]]) -> None:
         """Private copies only: ``add_pod`` for these rows."""
+        assert isinstance(self.table, TakenTable)
         self.table.add_pods(pods)
 
     def remove_pod(self, uid: str, row: int = 0) -> PodInfo:

@@ -16,8 +16,15 @@ from msgspec import Struct
 
 from scheduler.engine.attempt import Attempt
 from scheduler.framework.diagnosis import Diagnosis
+from scheduler.preemption.dry_run import Candidate
 from scheduler.preemption.evaluation import PreemptionEvidence
-from scheduler.preemption.summary import PreemptionSummary, RefusedNodes, summary_of
+from scheduler.preemption.summary import (
+    CandidateSummary,
+    PreemptionSummary,
+    RefusedNodes,
+    summary_of,
+    summary_of_candidate,
+)
 
 MAX_NAMES: Final = 50
 """Nodes listed by name for one refusal."""
@@ -32,17 +39,24 @@ _MAX_BYTES: Final = 32 * 2**20
 _MAX_REDUCED: Final = 32
 """Evidences of which it is known what is left of them: of the templates whose pods fail in turn. Each may hold an entry
 for every node."""
+_MAX_KNOWN_CANDIDATES: Final = 1024
 
 
-class _Reduced(Struct, frozen=True):
-    """What is left of the evidence of an attempt. ``diagnosis`` and ``preemption`` are what it was made of, which
-    attempts that failed alike share: they live as long as it is kept, so that their identities stand for them."""
+class _Refused(Struct, frozen=True):
+    """What is left of a diagnosis. ``diagnosis`` is what it was made of, whose codes attempts that failed alike share:
+    they live as long as this is kept, so that their identity stands for them."""
 
-    diagnosis: Diagnosis | None
-    preemption: object
+    diagnosis: Diagnosis
     total_nodes: int
-    refused: tuple[RefusedNodes, ...]
-    summary: object
+    nodes: tuple[RefusedNodes, ...]
+    nbytes: int
+
+
+class _Summary(Struct, frozen=True):
+    """What is left of the evidence of a preemption, which lives as long."""
+
+    evidence: PreemptionEvidence
+    summary: PreemptionSummary
     nbytes: int
 
 
@@ -63,8 +77,12 @@ class AttemptMemory:
         self._bytes_of: dict[str, int] = {}
         """Key of each pod whose attempt was reduced → its size in bytes."""
         self.bytes = 0
-        self._reduced: dict[tuple[int, int], _Reduced] = {}
-        """By the identities of a diagnosis's codes and of a preemption's evidence."""
+        self._refused: dict[int, _Refused] = {}
+        """By the identity of a diagnosis's codes."""
+        self._summaries: dict[int, _Summary] = {}
+        """By the identity of the evidence of a preemption in vain; a preemptor's is its own."""
+        self._candidates: dict[int, tuple[Candidate, CandidateSummary]] = {}
+        """By the identity of a candidate, which lives as long: preemptors that are alike share most of them."""
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -92,31 +110,51 @@ class AttemptMemory:
     def _cut_down(self, attempt: Attempt) -> None:
         if self._attempts.get(attempt.pod) is not attempt:
             return
-        reduced = self._reduced_of(attempt)
-        attempt.refused, attempt.preemption, attempt.diagnosis = reduced.refused, reduced.summary, None
-        size = _own_bytes(attempt) + reduced.nbytes
+        size = _own_bytes(attempt)
+        if attempt.diagnosis is not None:
+            refused = self._refused_in(attempt.diagnosis, attempt.total_nodes)
+            attempt.refused, attempt.diagnosis = refused.nodes, None
+            size += refused.nbytes
+        if isinstance(attempt.preemption, PreemptionEvidence):
+            found = self._summary_of(attempt.preemption)
+            attempt.preemption = found.summary
+            size += found.nbytes
         self._bytes_of[attempt.pod] = size
         self.bytes += size
 
-    def _reduced_of(self, attempt: Attempt) -> _Reduced:
-        diagnosis, preemption = attempt.diagnosis, attempt.preemption
-        key = id(diagnosis.codes if diagnosis is not None else None), id(preemption)
-        known = self._reduced.get(key)
-        if known is not None and known.total_nodes == attempt.total_nodes:
+    def _refused_in(self, diagnosis: Diagnosis, total_nodes: int) -> _Refused:
+        key = id(diagnosis.codes)
+        known = self._refused.get(key)
+        if known is not None and known.total_nodes == total_nodes:
             return known
-        refused = attempt.refused
-        if diagnosis is not None:
-            refused = refused_nodes(diagnosis, self._names(), attempt.total_nodes)
-        summary = preemption
-        if isinstance(preemption, PreemptionEvidence):
-            summary = summary_of(preemption, MAX_CANDIDATES, MAX_NAMES)
-        nbytes = _shared_bytes(refused, summary)
-        made = _Reduced(diagnosis, preemption, attempt.total_nodes, refused, summary, nbytes)
-        if diagnosis is not None:
-            if len(self._reduced) >= _MAX_REDUCED:
-                self._reduced.clear()
-            self._reduced[key] = made
+        nodes = refused_nodes(diagnosis, self._names(), total_nodes)
+        nbytes = sum([150 + 8 * len(entry.names) for entry in nodes])
+        if len(self._refused) >= _MAX_REDUCED:
+            self._refused.clear()
+        made = self._refused[key] = _Refused(diagnosis, total_nodes, nodes, nbytes)
         return made
+
+    def _summary_of(self, evidence: PreemptionEvidence) -> _Summary:
+        known = self._summaries.get(id(evidence))
+        if known is not None:
+            return known
+        summary = summary_of(evidence, MAX_CANDIDATES, MAX_NAMES, self._summary_of_candidate)
+        made = _Summary(evidence, summary, _bytes_of(summary))
+        if not evidence.candidates:
+            if len(self._summaries) >= _MAX_REDUCED:
+                self._summaries.clear()
+            self._summaries[id(evidence)] = made
+        return made
+
+    def _summary_of_candidate(self, candidate: Candidate) -> CandidateSummary:
+        known = self._candidates.get(id(candidate))
+        if known is not None:
+            return known[1]
+        if len(self._candidates) >= _MAX_KNOWN_CANDIDATES:
+            self._candidates.clear()
+        summary = summary_of_candidate(candidate)
+        self._candidates[id(candidate)] = candidate, summary
+        return summary
 
     def _evict(self) -> None:
         while self._attempts and (len(self._attempts) > self._max_attempts or self.bytes > self._max_bytes):
@@ -147,11 +185,8 @@ def _own_bytes(attempt: Attempt) -> int:
     return size + sum([200 + 80 * len(scores) for scores in attempt.scores.values()])
 
 
-def _shared_bytes(refused: Sequence[RefusedNodes], found: object) -> int:
+def _bytes_of(found: PreemptionSummary) -> int:
     """The approximate size in bytes of reduced evidence. It counts for each attempt that shares it."""
-    size = sum(150 + 8 * len(entry.names) for entry in refused)
-    if isinstance(found, PreemptionSummary):
-        size += 300 + len(found.message) + sum(150 + 8 * len(entry.names) for entry in found.refusals)
-        size += sum(map(len, found.faults))
-        size += sum(150 + 150 * len(one.victims) for one in found.candidates) + 150 * len(found.victims)
-    return size
+    size = 300 + len(found.message) + sum([150 + 8 * len(entry.names) for entry in found.refusals])
+    size += sum(map(len, found.faults)) + 150 * len(found.victims)
+    return size + sum([150 + 150 * len(one.victims) for one in found.candidates])

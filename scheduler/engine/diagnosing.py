@@ -8,7 +8,7 @@ from scheduler.engine.cycle_context import Run
 from scheduler.engine.feasible import Feasible
 from scheduler.errors import PluginError
 from scheduler.framework.classes.first_refusals import FITS
-from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, outside_node_set
+from scheduler.framework.diagnosis import NOT_LOOKED_AT, Diagnosis, RefusalCodes, outside_node_set
 from scheduler.messages.status import Code, Refusal
 
 
@@ -19,12 +19,12 @@ def diagnose(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | No
     """
     is_of_pod = feasible.beside_nominated or feasible.refusals or feasible.rejectors or tried_first
     if is_of_pod or run.context.placement is not None:
-        return _diagnosed(run, feasible, tried_first)
+        return _of_one_pod(run, feasible, tried_first)
     filters = run.filters
     of, known = (filters.first.version, run.view.table.node_version), filters.diagnosed
     if known is not None and known[0] == of:
         return known[1]
-    diagnosis = _diagnosed(run, feasible, tried_first)
+    diagnosis = _diagnosed(run, feasible, *_codes(run, feasible, None))
     if known is not None and isinstance(known[0], tuple) and known[0][1] == of[1] and _is_same(known[1], diagnosis):
         # Rows have changed, but not what is said of them: whatever was worked out from these codes still holds.
         diagnosis = known[1]
@@ -32,14 +32,32 @@ def diagnose(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | No
     return diagnosis
 
 
+def _of_one_pod(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | None) -> Diagnosis:
+    """The diagnosis, or the last one of the class for one pod that says the same: a thousand preemptors wait for a
+    thousand nodes, and all are refused as they were before any was nominated."""
+    filters = run.filters
+    codes, refusals = _codes(run, feasible, tried_first)
+    if feasible.rejectors or tried_first is not None:
+        return _diagnosed(run, feasible, codes, refusals, tried_first)
+    of, known = (run.view.table.node_version, filters.subset_plugins), filters.diagnosed_for_one
+    if known is not None and known[0] == of and _says(known[1], codes, refusals):
+        return known[1]
+    diagnosis = _diagnosed(run, feasible, codes, refusals)
+    filters.keep_diagnosis_for_one(of, diagnosis)
+    return diagnosis
+
+
+def _says(known: Diagnosis, codes: RefusalCodes, refusals: tuple[Refusal, ...]) -> bool:
+    return known.refusals == refusals and np.array_equal(known.codes, codes)
+
+
 def _is_same(one: Diagnosis, other: Diagnosis) -> bool:
     """Of two diagnoses of one class without a refusal of the pod as a whole: whether they say the same of each row."""
     return (
-        one.refusals == other.refusals
-        and one.absent == other.absent
+        one.absent == other.absent
         and one.unschedulable_plugins == other.unschedulable_plugins
         and one.pending_plugins == other.pending_plugins
-        and np.array_equal(one.codes, other.codes)
+        and _says(one, other.codes, other.refusals)
     )
 
 
@@ -59,9 +77,12 @@ def refused_as_a_whole(run: Run, refusal: Refusal) -> Diagnosis:
     return diagnosis
 
 
-def _diagnosed(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | None) -> Diagnosis:
+def _codes(
+    run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | None
+) -> tuple[RefusalCodes, tuple[Refusal, ...]]:
+    """Each row's refusal, of those that follow."""
     filters = run.filters
-    codes = np.maximum(filters.codes, FITS).astype(np.int32)
+    codes = np.maximum(filters.codes, FITS, dtype=np.int32)
     refusals = list(filters.refusals[1:])
     own = feasible.refusals if tried_first is None else dict([tried_first]) | feasible.refusals
     beside = feasible.beside_nominated
@@ -70,12 +91,28 @@ def _diagnosed(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | 
         refusals += numbers
         codes[np.fromiter(own, np.int64, len(own))] = [numbers[refusal] for refusal in own.values()]
     if beside:
-        codes = np.where(beside.codes != 0, beside.codes + np.int32(len(refusals)), codes)
-        refusals += beside.refusals
+        # Mostly they refuse for what the class is refused for.
+        places = {refusal: number for number, refusal in enumerate(refusals, 1)}
+        new = [refusal for refusal in beside.refusals if refusal not in places]
+        places |= {refusal: number for number, refusal in enumerate(new, len(refusals) + 1)}
+        refusals += new
+        numbered = np.array([0, *[places[refusal] for refusal in beside.refusals]], np.int32)
+        np.copyto(codes, numbered[beside.codes], where=beside.codes != 0)
     if run.context.placement is not None:
         outside = np.ones(len(codes), np.bool_)
         outside[run.context.placement] = False
         codes[outside] = 0
+    return codes, tuple(refusals)
+
+
+def _diagnosed(
+    run: Run,
+    feasible: Feasible,
+    codes: RefusalCodes,
+    refusals: tuple[Refusal, ...],
+    tried_first: tuple[int, Refusal] | None = None,
+) -> Diagnosis:
+    """The diagnosis of these codes, for this pod."""
     used = np.bincount(codes, minlength=len(refusals) + 1)
     rejectors = {refusal.plugin for refusal, count in zip(refusals, used[1:].tolist(), strict=True) if count}
     pending = {
@@ -83,11 +120,11 @@ def _diagnosed(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | 
         for refusal, count in zip(refusals, used[1:].tolist(), strict=True)
         if count and refusal.code is Code.PENDING
     }
-    narrowed = frozenset(filters.subset_plugins)
+    narrowed = frozenset(run.filters.subset_plugins)
     unsatisfied = narrowed | {tried_first[1].plugin} if tried_first is not None else narrowed
     return Diagnosis(
         codes=codes,
-        refusals=tuple(refusals),
+        refusals=refusals,
         absent=outside_node_set(unsatisfied) if narrowed else NOT_LOOKED_AT,
         unschedulable_plugins=frozenset(rejectors) | narrowed | feasible.rejectors,
         pending_plugins=frozenset(pending),

@@ -60,7 +60,7 @@ class Diagnosis(Struct, frozen=True):
         return mask
 
     def with_post_filter(self, message: str) -> Diagnosis:
-        return replace(self, post_filter_message=message)
+        return replace(self, post_filter_message=message) if message != self.post_filter_message else self
 
     @staticmethod
     def of_pod(refusal: Refusal, size: int) -> Diagnosis:

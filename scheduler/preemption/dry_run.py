@@ -8,6 +8,7 @@ This is the judge: plain and exact for any plugins. The wavefront must agree wit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -16,7 +17,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.config.tandem import PDBPolicy
 from scheduler.errors import PluginError
-from scheduler.framework.node_filter import filter_with_nominated, rivals, with_pods
+from scheduler.framework.node_filter import filter_private, rivals, with_pods
 from scheduler.framework.plugin import FilterPlugin, State
 from scheduler.framework.post_filter import PostFilterContext
 from scheduler.framework.preemption_policy import PreemptionPolicy
@@ -31,6 +32,19 @@ NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 VIOLATES_BUDGET = unschedulable("Preemption would violate a PodDisruptionBudget")
 
 
+Cost = tuple[int, int, int, int, int]
+"""What a choice asks of a candidate, less is better, in the order in which it asks:
+
+1.  how many of the victims violate a disruption budget;
+2.  the priority of the first victim; 0 without victims, like the next one;
+3.  the sum of the victims' priorities, each lifted to at least 0, so that one more victim always counts for more;
+4.  how many victims there are;
+5.  when the first one started, of those of the highest priority the earliest: minus nanoseconds since 1970,
+    NOT_STARTED where that is not known.
+"""
+NOT_STARTED: Final = -LATER_THAN_ANY
+
+
 class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A node that would do once ``victims`` (most important first) are gone, with what a choice asks of them; made by
     ``candidate_of``, or for many rows at once from columns.
@@ -42,27 +56,21 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     row: int
     node_name: str
     victims: tuple[PodInfo, ...]
-    pdb_violations: int
-    """How many of the victims violate a disruption budget."""
-    top_priority: int
-    """Of the first victim; 0 without victims, like the next one."""
-    priorities_sum: int
-    """Each lifted to at least 0, so that one more victim always counts for more."""
-    top_start: int
-    """When the first victim started, of those of the highest priority the earliest; nanoseconds since 1970,
-    LATER_THAN_ANY where that is not known."""
+    cost: Cost
+
+    @property
+    def pdb_violations(self) -> int:
+        """How many of the victims violate a disruption budget."""
+        return self.cost[0]
 
 
 def candidate_of(row: int, node_name: str, victims: tuple[PodInfo, ...], pdb_violations: int = 0) -> Candidate:
-    return Candidate(
-        row,
-        node_name,
-        victims,
-        pdb_violations,
-        victims[0].priority if victims else 0,
-        sum([info.priority for info in victims]) + len(victims) * PRIORITY_SHIFT,
-        start_time(victims[0], LATER_THAN_ANY) if victims else LATER_THAN_ANY,
-    )
+    if not victims:
+        return Candidate(row, node_name, victims, (pdb_violations, 0, 0, 0, NOT_STARTED))
+    top = victims[0]
+    lifted = sum([info.priority for info in victims]) + len(victims) * PRIORITY_SHIFT
+    started = -start_time(top, LATER_THAN_ANY)
+    return Candidate(row, node_name, victims, (pdb_violations, top.priority, lifted, len(victims), started))
 
 
 class Trial(Struct, frozen=True):
@@ -120,7 +128,7 @@ def _dry_run(trial: Trial, row: int) -> Candidate | Refusal:
     beside = trial.rivals_on(node_name)
 
     def refusal_of(states: Mapping[str, State | Skip]) -> Refusal | None:
-        return filter_with_nominated(trial.filters, states, trial.pod, private, 0, beside)
+        return filter_private(trial.filters, states, trial.pod, private, beside)
 
     states = with_pods(trial.states, private, 0, potential, -1)
     refusal = refusal_of(states)

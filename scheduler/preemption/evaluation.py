@@ -79,8 +79,8 @@ class PreemptionEvidence(Struct, frozen=True):
     candidates: tuple[Candidate, ...] = ()
     refusals: tuple[tuple[Refusal, tuple[str, ...]], ...] = ()
     """Why not the other nodes that were tried: each refusal with the names of its nodes."""
-    best: tuple[str, ...] = ()
-    """Names of the nodes that no criterion tells apart, the nominated one first."""
+    equals: tuple[Candidate, ...] = ()
+    """Those that no criterion tells apart, the chosen one first."""
     criterion: Criterion | None = None
     """What decided."""
     nominated_node: str = ""
@@ -88,6 +88,11 @@ class PreemptionEvidence(Struct, frozen=True):
     """Of the nominated node, most important first. Those that terminate already are among them."""
     faults: tuple[str, ...] = ()
     """See ``Candidates``: they cost time, but change no answer."""
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """Names of the nodes that no criterion tells apart, the nominated one first."""
+        return tuple([candidate.node_name for candidate in self.equals])
 
     @property
     def is_only_waiting(self) -> bool:
@@ -235,7 +240,7 @@ def conclude(context: PostFilterContext, candidates: Candidates, policy: Preempt
         eligible=True,
         candidates=candidates.found,
         refusals=refusals,
-        best=tuple([candidate.node_name for candidate in choice.best]),
+        equals=choice.best,
         criterion=choice.criterion,
         nominated_node=choice.candidate.node_name,
         victims=choice.candidate.victims,
@@ -263,5 +268,5 @@ def _nothing_found(context: PostFilterContext, candidates: Candidates) -> PostFi
 
 
 def _by_refusal(context: PostFilterContext, refused: RefusedRows) -> tuple[tuple[Refusal, tuple[str, ...]], ...]:
-    names = context.view.table.names
-    return tuple([(refusal, tuple([names[row] for row in rows])) for refusal, rows in refused])
+    name_of = context.view.table.names.__getitem__
+    return tuple([(refusal, tuple(map(name_of, rows))) for refusal, rows in refused])

@@ -12,20 +12,21 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.pod_template import template_key
 from scheduler.framework.asked_filters import AskedFilter
 from scheduler.framework.likeness import NO_CLAIMS, Likeness, PartsOfRows, likeness_of
-from scheduler.framework.plugin import PreFilterPlugin
+from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, State
 from scheduler.framework.traits import traits_of
-from scheduler.messages.status import Refusal
+from scheduler.messages.status import Refusal, Skip
 from scheduler.preemption.dry_run import Candidate, Trial
-from scheduler.preemption.wave_filters import WaveFilters, any_plugin_counts
+from scheduler.preemption.wave_filters import WaveFilters, any_plugin_counts, wave_filters
 
 Answer = Candidate | Refusal
 
@@ -45,6 +46,22 @@ Codes = npt.NDArray[np.int32]
 Rows = npt.NDArray[np.int64]
 
 
+class _Columns(Protocol):
+    """The part of the pod columns that is used here."""
+
+    @property
+    def infos(self) -> list[list[PodInfo]]: ...
+
+    @property
+    def versions(self) -> Rows: ...
+
+    @property
+    def pods_versions(self) -> Rows: ...
+
+    @property
+    def amounts_versions(self) -> Rows: ...
+
+
 class RowAnswers:
     """The cached results of one class, as numbers, so that an attempt reads all rows at once. ``shared``: what they all
     depend on, besides the class."""
@@ -53,11 +70,13 @@ class RowAnswers:
         "_beside",
         "_candidates",
         "_codes",
+        "_is_plain",
         "_likeness",
         "_nominations_version",
         "_numbers",
         "_own_rows",
         "_parts",
+        "_pods_versions",
         "_refusals",
         "_said",
         "_saying",
@@ -67,19 +86,23 @@ class RowAnswers:
         "_versions",
     )
 
-    def __init__(self, shared: tuple[object, ...], now: int) -> None:
+    def __init__(self, shared: tuple[object, ...], now: int, *, is_plain: bool) -> None:
         self._shared = shared
+        self._is_plain = is_plain
+        """No filter keeps account of pods: of those of a row, answers depend on the amounts alone."""
         self._since = now
         self._codes = np.zeros(0, np.int32)
         """Row → UNKNOWN, CANDIDATE, or the number of a refusal."""
         self._versions = np.zeros(0, np.int64)
         """Row → its version in the columns that the answer is for."""
+        self._pods_versions = np.zeros(0, np.int64)
+        """Row → the version of its pods among which the victims are, where it has a candidate."""
         self._stamps = np.zeros(0, np.int64)
         """Row → the stamp of the likeness that the answer is for."""
         self._said = np.zeros(0, np.int64)
         """Row → the counting plugins' answers for which the result holds, as a number."""
-        self._saying = np.zeros(0, np.int64)
-        """Row → their present answers."""
+        self._saying: Rows | None = None
+        """Row → their present answers; None = there is no such plugin."""
         self._likeness = NO_CLAIMS
         """That of the present attempt."""
         self._parts = PartsOfRows()
@@ -112,9 +135,10 @@ class RowAnswers:
         if (more := table.size - len(self._codes)) > 0:
             self._codes = np.append(self._codes, np.zeros(more, np.int32))
             self._versions = np.append(self._versions, np.zeros(more, np.int64))
+            self._pods_versions = np.append(self._pods_versions, np.zeros(more, np.int64))
             self._stamps = np.append(self._stamps, np.zeros(more, np.int64))
             self._said = np.append(self._said, np.zeros(more, np.int64))
-        self._saying = self._verdicts_of(trial, counting)
+        self._saying = self._verdicts_of(trial, counting) if counting else None
         log, nominated, beside = trial.context.nominations, trial.context.nominated_pods, self._beside
         moved = None
         if log is not None:
@@ -151,25 +175,32 @@ class RowAnswers:
             number = self._numbers[refusal] = len(self._refusals) + CANDIDATE
         return number
 
-    def known(self, rows: Rows, versions: Rows, counted: Mask | None) -> Codes:
-        """The cached result of each of these rows, as a code. ``versions``: of each row of the columns, up to date.
+    def known(self, rows: Rows, columns: _Columns, counted: Mask | None) -> Codes:
+        """The cached result of each of these rows, as a code. The rows are up to date in ``columns``.
         ``counted``: of these rows, those with a potential victim that a plugin counts; None = none."""
-        is_same = self._versions[rows] == versions[rows]
+        is_same = self._versions[rows] == self._versions_in(columns)[rows]
         if self._likeness.stamps is not None:
             is_same &= self._stamps[rows] == self._likeness.stamps[rows]
-        is_same &= self._said[rows] == self._saying[rows]
+        if self._saying is not None:
+            is_same &= self._said[rows] == self._saying[rows]
         if counted is not None:
             is_same &= ~counted
         if self._own_rows:
             is_same &= ~np.isin(rows, list(self._own_rows))
         return np.where(is_same, self._codes[rows], UNKNOWN)
 
+    def _versions_in(self, columns: _Columns) -> Rows:
+        return columns.amounts_versions if self._is_plain else columns.versions
+
     def keep(
-        self, trial: Trial, answers: Mapping[int, Answer], versions: Rows, counting: Sequence[AskedFilter]
-    ) -> None:
+        self, trial: Trial, answers: Mapping[int, Answer], columns: _Columns, counting: Sequence[AskedFilter]
+    ) -> list[int]:
+        """Cache these answers; returns the code of each, UNKNOWN where it does not hold for other pods."""
         names, nominated = trial.view.table.names, trial.context.nominated_pods
-        stamps = self._likeness.stamps
+        stamps, versions = self._likeness.stamps, self._versions_in(columns)
+        codes: list[int] = []
         for row, answer in answers.items():
+            codes.append(UNKNOWN)
             if row in self._own_rows:
                 continue
             beside = tuple(nominated(names[row]))
@@ -181,19 +212,29 @@ class RowAnswers:
             else:
                 self._beside.pop(row, None)
             self._versions[row] = versions[row]
-            self._said[row] = self._saying[row]
+            if self._saying is not None:
+                self._said[row] = self._saying[row]
             if stamps is not None:
                 self._stamps[row] = stamps[row]
             if isinstance(answer, Candidate):
                 self._candidates[row] = answer
-                self._codes[row] = CANDIDATE
+                self._pods_versions[row] = columns.pods_versions[row]
+                code = CANDIDATE
             else:
                 self._candidates.pop(row, None)
-                self._codes[row] = self._number_of(answer)
+                code = self._number_of(answer)
+            self._codes[row] = codes[-1] = code
+        return codes
 
-    def candidates(self, rows: Rows) -> list[Candidate]:
-        """The candidates of rows that are known to have one."""
-        return [self._candidates[row] for row in rows.tolist()]
+    def candidates(self, rows: Rows, columns: _Columns) -> list[Candidate]:
+        """The candidates of rows that are known to have one, with the victims as they are now."""
+        for row in rows[self._pods_versions[rows] != columns.pods_versions[rows]].tolist():
+            known = self._candidates[row]
+            there = {info.uid: info for info in columns.infos[row]}
+            victims = tuple([there[info.uid] for info in known.victims])
+            self._candidates[row] = Candidate(row, known.node_name, victims, known.cost)
+            self._pods_versions[row] = columns.pods_versions[row]
+        return list(map(self._candidates.__getitem__, rows.tolist()))
 
     def refusal(self, code: int) -> Refusal:
         return self._refusals[code - CANDIDATE - 1]
@@ -203,10 +244,32 @@ class RowAnswers:
         """Whether it has more different refusals than are cached, so that it is to be made again."""
         return len(self._refusals) > _MAX_REFUSALS
 
-    def answer(self, row: int, code: int) -> Answer | None:
+    def answer(self, row: int, code: int, columns: _Columns) -> Answer | None:
         if code == UNKNOWN:
             return None
-        return self._candidates[row] if code == CANDIDATE else self.refusal(code)
+        return self.candidates(np.array([row]), columns)[0] if code == CANDIDATE else self.refusal(code)
+
+
+class _FiltersOfClass(Struct, frozen=True):
+    """The filters that a class of pods is tried with; ``source`` is what they were sorted from."""
+
+    source: tuple[Sequence[FilterPlugin], Mapping[str, State | Skip]]
+    filters: WaveFilters | None
+    alike: tuple[State, ...] = ()
+    """States of those whose answers their likeness describes."""
+    parts: tuple[object, ...] = ()
+    """The plugins, and the states of those that look at nothing but the row and their state."""
+
+
+def _sorted_out(trial: Trial) -> _FiltersOfClass:
+    filters, source = wave_filters(trial), (trial.filters, trial.states)
+    if filters is None:
+        return _FiltersOfClass(source, None)
+    alone = [_looks_at_the_row_alone(one) for one in filters.asked]
+    of_row = tuple([one.state for one, is_alone in zip(filters.asked, alone, strict=True) if is_alone])
+    others = [one for one, is_alone in zip(filters.asked, alone, strict=True) if not is_alone]
+    alike = tuple([one.state for one in others if one not in filters.counting])
+    return _FiltersOfClass(source, filters, alike, (*(one.plugin for one in filters.asked), *of_row))
 
 
 class KeptAnswers:
@@ -214,32 +277,41 @@ class KeptAnswers:
 
     def __init__(self) -> None:
         self._classes: OrderedDict[Hashable, RowAnswers] = OrderedDict()
+        self._filters: dict[int, _FiltersOfClass] = {}
+        """By the identity of a class's states, which live as long as their entry."""
+
+    def _filters_of(self, trial: Trial) -> _FiltersOfClass:
+        known = self._filters.get(id(trial.states))
+        if known is not None and known.source[0] is trial.filters and known.source[1] is trial.states:
+            return known
+        if len(self._filters) >= _MAX_CLASSES:
+            self._filters.clear()
+        known = self._filters[id(trial.states)] = _sorted_out(trial)
+        return known
+
+    def filters(self, trial: Trial) -> WaveFilters | None:
+        """``wave_filters``."""
+        return self._filters_of(trial).filters
 
     def of(self, trial: Trial, filters: WaveFilters) -> RowAnswers | None:
-        """What is known of the rows for this pod. None where nothing can be kept."""
+        """What is known of the rows for this pod, whose ``filters`` these are. None where nothing can be kept."""
         if trial.budgets.all:
             return None
         counting = filters.counting
         if filters.doubly_changing or len(counting) > _MAX_COUNTING:
             return None
-        alone = [one for one in filters.asked if _looks_at_the_row_alone(one)]
-        alike = [one.state for one in filters.asked if one not in alone and one not in counting]
-        likeness = likeness_of(alike, trial.view)
+        of_class = self._filters_of(trial)
+        likeness = likeness_of(of_class.alike, trial.view)
         key = _class_of(trial)
         if likeness is None or key is None:
             return None
         policy = trial.policy
-        shared = (
-            policy.pdb_policy,
-            policy.victim_schedulers,
-            trial.context.may_others_name_victims,
-            *(one.plugin for one in filters.asked),
-            *(one.state for one in alone),
-        )
+        others_name_victims = trial.context.may_others_name_victims
+        shared = (policy.pdb_policy, policy.victim_schedulers, others_name_victims, *of_class.parts)
         key = key, trial.pod.priority, likeness.key
         answers = self._classes.get(key)
         if answers is None or not answers.hold(shared, trial.now) or answers.is_full:
-            answers = self._classes[key] = RowAnswers(shared, trial.now)
+            answers = self._classes[key] = RowAnswers(shared, trial.now, is_plain=filters.are_plain)
         self._classes.move_to_end(key)
         if len(self._classes) > _MAX_CLASSES:
             self._classes.popitem(last=False)

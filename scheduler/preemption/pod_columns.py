@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.cache import looks_the_same
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable, Versions
 from scheduler.objects.node import Node
@@ -69,6 +70,9 @@ class PodColumns:
         """By row; one that no row ever had, when its pods or its Node have changed since the last refresh."""
         self._pods_versions = np.zeros(0, np.int64)
         """The same for the pods alone."""
+        self.amounts_versions = np.zeros(0, np.int64)
+        """The same where the Node has changed, or what plugins see of the pods that keep no account of them: statuses
+        come and go, as those of victims."""
         self._numbers: OrderedDict[Hashable, KeptNumbers] = OrderedDict()
         self._facets: OrderedDict[Facet, KeptFacet] = OrderedDict()
         self._nodes: list[Node | None] = []
@@ -95,11 +99,14 @@ class PodColumns:
             return
         pods, nodes, known_nodes = table.pods, table.nodes, self._nodes
         for row in stale.tolist():
-            if self._pods_changed(row, pods[row]):
+            if self._statuses_changed(row, pods[row]):
                 self.versions[row] = self._pods_versions[row] = self._new_version()
+            elif self._pods_changed(row, pods[row]):
+                version = self._new_version()
+                self.versions[row] = self._pods_versions[row] = self.amounts_versions[row] = version
             if nodes[row] is not known_nodes[row]:
                 known_nodes[row] = nodes[row]
-                self.versions[row] = self._new_version()
+                self.versions[row] = self.amounts_versions[row] = self._new_version()
         self._seen[stale] = table.row_version[stale]
 
     def numbers(self, rows: Lines, key: Hashable, measure: Measure, stamps: Matrix | None = None) -> Matrix:
@@ -127,6 +134,24 @@ class PodColumns:
     def pods_versions(self) -> Matrix:
         """By row, another number whenever its pods have changed."""
         return self._pods_versions
+
+    def _statuses_changed(self, row: int, pods: Mapping[str, PodInfo]) -> bool:
+        """Whether pods of the row are others than before and differ in nothing that is written here. Then they take the
+        places of those, and nothing else is to be done."""
+        infos = self.infos[row]
+        if not infos or len(infos) != len(pods) or not self.is_kept[row]:
+            return False
+        newer = [pods.get(info.uid) for info in infos]
+        is_same = True
+        for known, info in zip(infos, newer, strict=True):
+            if info is not known:
+                is_same = False
+                if info is None or not _is_written_alike(known, info):
+                    return False
+        if is_same:
+            return False
+        self.infos[row] = [info for info in newer if info is not None]
+        return True
 
     def _pods_changed(self, row: int, pods: Mapping[str, PodInfo]) -> bool:
         """Place the row's pods, those that have not changed where they were; returns whether any has changed."""
@@ -161,13 +186,16 @@ class PodColumns:
         """``places``: where each of these pods was in the row so far, ``_ABSENT`` where it is to be measured."""
         count = len(infos)
         new = [place for place, before in enumerate(places) if before == _ABSENT]
+        have_moved = any(before not in (place, _ABSENT) for place, before in enumerate(places))
         measured = [infos[place] for place in new]
         charged = [info.charged for info in measured]
 
         def put(matrix: npt.NDArray[Any], numbers: Sequence[int]) -> None:
-            line = matrix[row]
-            line[:count] = line[places]
-            line[new] = numbers
+            if have_moved:
+                line = matrix[row]
+                line[:count] = line[places]
+            if new:
+                matrix[row, new] = numbers
 
         put(self.priority, [info.priority for info in measured])
         self.priority[row, count:] = NEVER_A_VICTIM
@@ -203,6 +231,7 @@ class PodColumns:
         self._seen = np.append(self._seen, np.zeros(more, np.int64))
         self.versions = np.append(self.versions, np.zeros(more, np.int64))
         self._pods_versions = np.append(self._pods_versions, np.zeros(more, np.int64))
+        self.amounts_versions = np.append(self.amounts_versions, np.zeros(more, np.int64))
         self.is_kept = np.concatenate([self.is_kept, np.ones(more, np.bool_)])
         self.last_start = np.concatenate([self.last_start, np.full(more, -1, np.int64)])
         self._pad(((0, more), (0, 0)))
@@ -217,6 +246,16 @@ class PodColumns:
         for matrices in (self.charges, self.scalars):
             for name, matrix in matrices.items():
                 matrices[name] = np.pad(matrix, padding)
+
+
+def _is_written_alike(known: PodInfo, info: PodInfo) -> bool:
+    return (
+        info.priority == known.priority
+        and info.pod.status.start_time == known.pod.status.start_time
+        and info.pod.spec == known.pod.spec
+        and info.charged == known.charged
+        and looks_the_same(known, info)
+    )
 
 
 def _importance(info: PodInfo) -> tuple[int, int, str, str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from operator import attrgetter
 
 from msgspec import Struct
 
 from scheduler.objects.meta import controller_of
-from scheduler.preemption.dry_run import Candidate
-from scheduler.preemption.importance import LATER_THAN_ANY
+from scheduler.preemption.dry_run import NOT_STARTED, Candidate, Cost
 
 
 class Criterion(Enum):
@@ -34,41 +33,53 @@ class Choice(Struct, frozen=True):
     best: tuple[Candidate, ...]
 
 
+_BY_COST = (
+    Criterion.FEWEST_VIOLATIONS,
+    Criterion.LOWEST_TOP_PRIORITY,
+    Criterion.LOWEST_PRIORITY_SUM,
+    Criterion.FEWEST_VICTIMS,
+    Criterion.LATEST_START,
+)
+"""What each number of a candidate's ``cost`` stands for."""
+_cost = attrgetter("cost")
+
+
 def choose(candidates: Sequence[Candidate], now: int, prefer_other_than_daemon_sets: bool = False) -> Choice:
     """The best candidate and the criterion that left no other.
 
     ``candidates``: at least one, each with at least one victim, in the order in which they were tried, which settles
     what the criteria leave open. ``now``: nanoseconds since 1970, the start time of victims that have none.
     """
-    left = list(candidates)
-    if len(left) == 1:
-        return Choice(left[0], Criterion.ONLY_CANDIDATE, tuple(left))
-    for criterion, cost in _costs(now, prefer_other_than_daemon_sets):
-        costs = list(map(cost, left))
+    if len(candidates) == 1:
+        return Choice(candidates[0], Criterion.ONLY_CANDIDATE, tuple(candidates))
+    costs: list[Cost] = list(map(_cost, candidates))
+    least = min(costs)
+    equal = costs.count(least)
+    if least[-1] == NOT_STARTED and equal < len(costs):
+        # Else no candidate whose victims have not started comes near it.
+        costs = [(*cost[:-1], -now) if cost[-1] == NOT_STARTED else cost for cost in costs]
         least = min(costs)
-        if costs.count(least) == len(costs):
-            continue
-        left = [candidate for candidate, value in zip(left, costs, strict=True) if value == least]
+        equal = costs.count(least)
+    if equal == 1:
+        candidate = candidates[costs.index(least)]
+        return Choice(candidate, _first_difference(least, min([cost for cost in costs if cost != least])), (candidate,))
+    left: Sequence[Candidate] = candidates
+    if equal < len(costs):
+        left = [candidate for candidate, cost in zip(candidates, costs, strict=True) if cost == least]
+    if prefer_other_than_daemon_sets:
+        numbers = list(map(_daemon_set_pods, left))
+        fewest = min(numbers)
+        left = [candidate for candidate, number in zip(left, numbers, strict=True) if number == fewest]
         if len(left) == 1:
-            return Choice(left[0], criterion, tuple(left))
+            return Choice(left[0], Criterion.FEWEST_DAEMON_SET_PODS, tuple(left))
     return Choice(left[0], Criterion.FIRST_TRIED, tuple(left))
 
 
-def _costs(now: int, prefer_other_than_daemon_sets: bool) -> list[tuple[Criterion, Callable[[Candidate], int]]]:
-    """The criteria in order, each with a number of which less is better."""
-    costs: list[tuple[Criterion, Callable[[Candidate], int]]] = [
-        (Criterion.FEWEST_VIOLATIONS, attrgetter("pdb_violations")),
-        (Criterion.LOWEST_TOP_PRIORITY, attrgetter("top_priority")),
-        (Criterion.LOWEST_PRIORITY_SUM, attrgetter("priorities_sum")),
-        (Criterion.FEWEST_VICTIMS, lambda candidate: len(candidate.victims)),
-        (
-            Criterion.LATEST_START,
-            lambda candidate: -(now if candidate.top_start == LATER_THAN_ANY else candidate.top_start),
-        ),
-    ]
-    if prefer_other_than_daemon_sets:
-        costs.append((Criterion.FEWEST_DAEMON_SET_PODS, _daemon_set_pods))
-    return costs
+def _first_difference(least: Cost, next_one: Cost) -> Criterion:
+    """What decided between the best candidate and the others. ``next_one``: of the costs of those the least, which has
+    as much in common with the best one's as any."""
+    different = zip(_BY_COST, least, next_one, strict=True)
+    return next(criterion for criterion, mine, other in different if mine != other)
 
 
 def _daemon_set_pods(candidate: Candidate) -> int:

@@ -6,12 +6,13 @@ tried. A summary refers to neither, so thousands of them can be kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.messages.status import Refusal
+from scheduler.preemption.dry_run import Candidate
 from scheduler.preemption.evaluation import PreemptionEvidence
 
 
@@ -52,20 +53,30 @@ class PreemptionSummary(Struct, frozen=True, gc=False):
     faults: tuple[str, ...] = ()
 
 
-def summary_of(evidence: PreemptionEvidence, max_candidates: int, max_names: int) -> PreemptionSummary:
+def summary_of_candidate(candidate: Candidate) -> CandidateSummary:
+    return CandidateSummary(candidate.node_name, _victims(candidate.victims), candidate.pdb_violations)
+
+
+def summary_of(
+    evidence: PreemptionEvidence,
+    max_candidates: int,
+    max_names: int,
+    summary_of_candidate: Callable[[Candidate], CandidateSummary] = summary_of_candidate,
+) -> PreemptionSummary:
     """The number of candidates kept, and of node names for each refusal."""
     kept = list(evidence.candidates[:max_candidates])
-    chosen = [one for one in evidence.candidates[max_candidates:] if one.node_name == evidence.nominated_node]
-    if chosen and kept:
-        kept[-1] = chosen[0]
+    nominated = evidence.nominated_node
+    if kept and all(one.node_name != nominated for one in kept):
+        chosen = [one for one in evidence.candidates[max_candidates:] if one.node_name == nominated]
+        kept[-1:] = chosen[:1] or kept[-1:]
     return PreemptionSummary(
         eligible=evidence.eligible,
         message=evidence.message,
-        nominated_node=evidence.nominated_node,
+        nominated_node=nominated,
         criterion=evidence.criterion.value if evidence.criterion is not None else "",
         victims=_victims(evidence.victims),
         candidate_count=len(evidence.candidates),
-        candidates=tuple([CandidateSummary(one.node_name, _victims(one.victims), one.pdb_violations) for one in kept]),
+        candidates=tuple(map(summary_of_candidate, kept)),
         refusals=tuple([RefusedNodes(one, len(names), names[:max_names]) for one, names in evidence.refusals]),
         faults=evidence.faults,
     )

@@ -8,6 +8,7 @@ import pytest
 
 from scheduler.cluster.selected_rows import MAX_MASKS
 from scheduler.cluster.table import NodeTable
+from scheduler.cluster.taken_table import TakenTable
 from scheduler.errors import InvariantViolation
 from scheduler.objects.selectors import Selector, equality_selector
 from scheduler.testing.objects import node
@@ -39,7 +40,7 @@ def test_any_changes_of_nodes_lead_to_the_rows_that_match(seed: int) -> None:
         if chance.random() < 0.1:
             forks.append((table.fork(), expected))
         rows = chance.sample(range(table.size), min(3, table.size))
-        assert names(table.take(rows)) == expected & {table.names[row] for row in rows}
+        assert names(TakenTable(table, rows)) == expected & {table.names[row] for row in rows}
     for fork, expected in forks:
         assert names(fork) == expected
 

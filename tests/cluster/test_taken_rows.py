@@ -6,10 +6,11 @@ import random
 
 import pytest
 
-from scheduler.cluster.node_columns import _INT64_COLUMNS
+from scheduler.cluster.node_columns import INT64_COLUMNS
 from scheduler.cluster.node_order import NodeOrder
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
+from scheduler.cluster.taken_table import TakenTable
 from scheduler.testing.objects import node, pod
 
 
@@ -31,7 +32,7 @@ def test_rows_that_are_taken_are_in_the_order_in_which_they_would_have_come(seed
         known = table.nodes[row]
         if known is not None:
             expected.put(place, known.metadata.labels)
-    assert table.take(rows).order.rows.tolist() == expected.rows.tolist()
+    assert TakenTable(table, rows).order.rows.tolist() == expected.rows.tolist()
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -39,7 +40,7 @@ def test_pods_added_together_charge_what_they_charge_one_by_one(seed: int) -> No
     chance = random.Random(seed)
     rows = list(range(6))
     table = a_table()
-    together, one_by_one = table.take(rows), table.take(rows)
+    together, one_by_one = TakenTable(table, rows), TakenTable(table, rows)
     pods = {
         row: [
             PodInfo(
@@ -57,10 +58,10 @@ def test_pods_added_together_charge_what_they_charge_one_by_one(seed: int) -> No
     together.add_pods(pods)
     for row, infos in pods.items():
         for info in infos:
-            one_by_one.add_pod(info, one_by_one.names[row])
+            one_by_one.add_pod_to(row, info)
     assert together.pods == one_by_one.pods
     assert [used or None for used in together.ports] == [used or None for used in one_by_one.ports]
-    for column in _INT64_COLUMNS:
+    for column in INT64_COLUMNS:
         assert getattr(together, column).tolist() == getattr(one_by_one, column).tolist()
     gpu = "example.com/gpu"
     assert together.requested(gpu).tolist() == one_by_one.requested(gpu).tolist()
@@ -69,9 +70,9 @@ def test_pods_added_together_charge_what_they_charge_one_by_one(seed: int) -> No
 def test_a_table_of_some_rows_has_their_columns_and_shares_none_of_them() -> None:
     table = a_table()
     rows = [7, 2, 5]
-    taken = table.take(rows)
-    before = {name: getattr(table, name).tolist() for name in _INT64_COLUMNS}
-    assert {name: getattr(taken, name).tolist() for name in _INT64_COLUMNS} == {
+    taken = TakenTable(table, rows)
+    before = {name: getattr(table, name).tolist() for name in INT64_COLUMNS}
+    assert {name: getattr(taken, name).tolist() for name in INT64_COLUMNS} == {
         name: [values[row] for row in rows] for name, values in before.items()
     }
     assert taken.exists.tolist() == [True, True, False]
@@ -80,5 +81,5 @@ def test_a_table_of_some_rows_has_their_columns_and_shares_none_of_them() -> Non
     ]
     taken.add_pod(PodInfo(pod("new", node="n7", requests={"cpu": "1", "example.com/gpu": "1"})))
     taken.drop_node("n2")
-    assert {name: getattr(table, name).tolist() for name in _INT64_COLUMNS} == before
+    assert {name: getattr(table, name).tolist() for name in INT64_COLUMNS} == before
     assert table.exists[2] and table.is_nowhere("example.com/gpu")

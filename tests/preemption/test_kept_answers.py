@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.table import NodeTable
+from scheduler.cluster.taken_table import TakenTable
 from scheduler.framework.plugin import FilterPlugin, Plugin, Reads, Rows, State, Verdicts
 from scheduler.framework.post_filter import PostFilterContext
 from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
@@ -81,12 +81,20 @@ class Attempts:
         self.later = 0
         """Nanoseconds by which the clock has gone on."""
 
-    def of(self, one: Pod, policy: PreemptionPolicy = UPSTREAM_POLICY, columns: PodColumns | None = None) -> Any:
+    def of(
+        self,
+        one: Pod,
+        policy: PreemptionPolicy = UPSTREAM_POLICY,
+        columns: PodColumns | None = None,
+        extent: Extent = EVERY_NODE,
+        seed: int = 0,
+    ) -> Any:
         statuses = {name: unschedulable("full") for name in self.situation.cache.table.names}
-        context = self.situation.attempt(one, statuses=statuses)
+        context = self.situation.attempt(one, statuses=statuses, seed=seed)
         context = replace(context, states=self._states, now_nanoseconds=context.now_nanoseconds + self.later)
-        evidence = evidence_of(evaluate(context, EVERY_NODE, policy, columns))
-        candidates = [(each.node_name, [info.uid for info in each.victims]) for each in evidence.candidates]
+        evidence = evidence_of(evaluate(context, extent, policy, columns))
+        # The pods themselves: no two versions of one are equal.
+        candidates = [(each.node_name, each.victims, each.cost) for each in evidence.candidates]
         return candidates, evidence.refusals, evidence.nominated_node
 
     def kept(self, one: Pod, policy: PreemptionPolicy = UPSTREAM_POLICY) -> Any:
@@ -115,6 +123,23 @@ def test_the_second_pod_of_a_template_asks_only_about_the_nodes_that_have_change
     assert watching.take() == {"n0"}
 
 
+def test_a_status_that_no_filter_sees_leaves_an_answer_and_the_victims_are_the_pods_as_they_are_now() -> None:
+    watching = Watching()
+    attempts = attempts_in(full_cluster(watching))
+    attempts.kept(preemptor(0))
+    watching.take()
+    cache = attempts.situation.cache
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    cache.observe_pod(PodInfo(pod("n1-3", cpu="1", node="n1", priority=1, status={"conditions": [condition]})))
+    candidates, _, _ = attempts.kept(preemptor(1))
+    assert watching.take() == set()
+    victims = {info.key: info for _, victims, _ in candidates for info in victims}
+    assert victims["default/n1-3"] is cache.placed("pod-n1-3")
+    cache.observe_pod(PodInfo(pod("n1-3", cpu="1", node="n1", priority=1, labels={"app": "web"})))
+    attempts.kept(preemptor(2))
+    assert watching.take() == {"n1"}
+
+
 class Tables(FilterPlugin):
     """Refuses nothing, and keeps the kinds of tables on which it is asked; ``fault``: the node where it raises."""
 
@@ -133,7 +158,7 @@ class Tables(FilterPlugin):
         return None
 
 
-def test_a_single_row_that_has_changed_is_tried_by_a_dry_run_and_several_by_a_wave() -> None:
+def test_a_few_rows_that_have_changed_are_tried_by_dry_runs_and_more_by_a_wave() -> None:
     tables = Tables()
     attempts = attempts_in(full_cluster(tables))
     attempts.kept(preemptor(0))
@@ -141,8 +166,9 @@ def test_a_single_row_that_has_changed_is_tried_by_a_dry_run_and_several_by_a_wa
     tables.kinds.clear()
     attempts.situation.cache.remove_pod("pod-n1-0")
     attempts.kept(preemptor(1))
-    assert tables.kinds == {NodeTable}
+    assert tables.kinds == {TakenTable}
     tables.kinds.clear()
+    attempts.situation.cache.remove_pod("pod-n0-1")
     attempts.situation.cache.remove_pod("pod-n1-1")
     attempts.situation.cache.remove_pod("pod-n2-1")
     attempts.kept(preemptor(2))
@@ -206,6 +232,53 @@ def test_nothing_is_kept_where_a_budget_or_a_plugin_looks_beyond_the_row() -> No
             assert watching.take() == set(NODES)
 
 
+NOMINATIONS = ("nominated", "not nominated")
+
+
+@st.composite
+def statuses_of(draw: st.DrawFn, name: str) -> Pod:
+    """A pod of ``full_cluster`` on this node, with anything that changes while it runs."""
+    fields: dict[str, Any] = {}
+    if draw(st.booleans()):
+        fields["status"] = {"conditions": [{"type": "Ready", "status": draw(st.sampled_from(("True", "False")))}]}
+    if draw(st.booleans()):
+        fields["deleted"] = "2026-06-01T00:00:00Z"
+    if draw(st.booleans()):
+        fields["started"] = draw(st.sampled_from(("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")))
+    if draw(st.booleans()):
+        fields["labels"] = {"app": draw(st.sampled_from(("web", "db")))}
+    return pod(f"{name}-{draw(st.integers(0, 3))}", cpu="1", node=name, priority=1, **fields)
+
+
+MANY = tuple(f"n{place}" for place in range(40))
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_a_search_that_ends_early_goes_on_from_what_is_kept_as_if_nothing_were(data: st.DataObject) -> None:
+    pods = [pod(f"{name}-{index}", cpu="1", node=name, priority=1) for name in MANY for index in range(4)]
+    situation = Situation([node(name, cpu="4") for name in MANY], pods)
+    attempts = attempts_in(situation)
+    extent = Extent(data.draw(st.sampled_from((0, 10, 60))), data.draw(st.integers(1, 12)))
+    for step in range(12):
+        for name in data.draw(st.lists(st.sampled_from(MANY), max_size=4)):
+            match data.draw(st.sampled_from(("gone", "status", *NOMINATIONS))):
+                case "gone":
+                    situation.cache.remove_pod(f"pod-{name}-{data.draw(st.integers(0, 3))}")
+                case "status":
+                    situation.cache.observe_pod(PodInfo(data.draw(statuses_of(name))))
+                case "nominated":
+                    waiting = PodInfo(pod(f"waits-{step}", cpu="3", priority=10))
+                    situation.nominated[name] = [waiting]
+                case "not nominated":
+                    situation.nominated.pop(name, None)
+        one = preemptor(step, cpu=data.draw(st.sampled_from("23")))
+        seed = data.draw(st.integers(0, 100))
+        assert attempts.of(one, columns=attempts.columns, extent=extent, seed=seed) == attempts.of(
+            one, extent=extent, seed=seed
+        )
+
+
 @settings(max_examples=60)
 @given(st.data())
 def test_a_kept_answer_equals_a_fresh_evaluation(data: st.DataObject) -> None:
@@ -213,7 +286,7 @@ def test_a_kept_answer_equals_a_fresh_evaluation(data: st.DataObject) -> None:
     attempts = attempts_in(situation)
     for step in range(8):
         name = data.draw(st.sampled_from(NODES))
-        match data.draw(st.sampled_from(("gone", "new", "other", "nominated", "not nominated", "node", "nothing"))):
+        match data.draw(st.sampled_from(("gone", "new", "other", "status", *NOMINATIONS, "node", "nothing"))):
             case "gone":
                 situation.cache.remove_pod(f"pod-{name}-{data.draw(st.integers(0, 3))}")
             case "new":
@@ -221,6 +294,8 @@ def test_a_kept_answer_equals_a_fresh_evaluation(data: st.DataObject) -> None:
             case "other":
                 changed = pod(f"{name}-0", cpu="2", node=name, priority=data.draw(st.integers(0, 12)))
                 situation.cache.observe_pod(PodInfo(changed))
+            case "status":
+                situation.cache.observe_pod(PodInfo(data.draw(statuses_of(name))))
             case "nominated":
                 waiting = pod(f"waits-{step}", cpu="1", priority=data.draw(st.sampled_from((5, 10, 20))))
                 situation.nominated.setdefault(name, []).append(PodInfo(waiting))

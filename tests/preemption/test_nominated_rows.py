@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from scheduler.cluster.node_columns import INT64_COLUMNS
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.framework.node_filter import filter_one_row, refusals_with_nominated, rivals, with_pods
+from scheduler.cluster.view import View
+from scheduler.framework.node_filter import (
+    filter_one_row,
+    filter_private,
+    filter_with_nominated,
+    refusals_with_nominated,
+    rivals,
+    with_pods,
+)
 from scheduler.framework.post_filter import PostFilterContext
 from scheduler.messages.status import Refusal
 from scheduler.objects.pod import Pod
@@ -49,6 +60,23 @@ def test_rows_asked_together_answer_as_each_by_itself(given_situation: tuple[Sit
     assert together(context) == one_by_one(context)
 
 
+@settings(max_examples=100)
+@given(st.one_of(situations(), situations_with_volumes()))
+def test_nominated_pods_are_put_on_a_private_row_and_leave_no_trace(given_situation: tuple[Situation, Pod]) -> None:
+    situation, preemptor = given_situation
+    statuses = dict.fromkeys(situation.cache.table.names, situation.refusal)
+    context = situation.attempt(preemptor, statuses=statuses)
+    filters = context.profile.filter_plugins
+    for row, pods in nominated_rows(context).items():
+        private, untouched = context.view.one_row(row), context.view.one_row(row)
+        expected = filter_with_nominated(filters, context.states, context.pod, context.view, row, pods)
+        assert filter_private(filters, context.states, context.pod, private, pods) == expected
+        for column in INT64_COLUMNS:
+            assert getattr(private.table, column).tolist() == getattr(untouched.table, column).tolist()
+        assert [list(there) for there in private.table.pods] == [list(there) for there in untouched.table.pods]
+        assert private.table.ports == untouched.table.ports
+
+
 WEB = {"app": "web"}
 APART: dict[str, Any] = {"affinity": affinity_json(anti_required=[pod_term(WEB, HOST)])}
 SPREAD: dict[str, Any] = {"spread": [spread_json(ZONE, WEB)]}
@@ -65,22 +93,21 @@ def test_a_plugin_that_counts_pods_takes_one_table_for_all_rows(fields: dict[str
     situation = Situation(nodes, waiting)
     context = situation.attempt(pod("new", cpu="1", priority=1, labels=WEB, **fields), statuses={})
     expected = one_by_one(context)
-    taken = CountedTakes(context)
-    assert together(context) == expected
+    taken = CountedTakes(context.view)
+    assert together(replace(context, view=taken)) == expected
     assert sum(refusal is not None for refusal in expected.values()) == 10
     assert taken.sizes == [20]
 
 
-class CountedTakes:
-    """The sizes of the tables that are taken from the live one."""
+class CountedTakes(View):
+    """The same view, with the sizes of the tables that are taken from it."""
 
-    def __init__(self, context: PostFilterContext) -> None:
+    __slots__ = ("sizes",)
+
+    def __init__(self, view: View) -> None:
+        super().__init__(view.table, view)
         self.sizes: list[int] = []
-        table = context.view.table
-        take = table.take
 
-        def counted(rows: Any) -> Any:
-            self.sizes.append(len(rows))
-            return take(rows)
-
-        table.take = counted  # type: ignore[method-assign]
+    def take(self, rows: Sequence[int]) -> View:
+        self.sizes.append(len(rows))
+        return super().take(rows)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.objects.timestamps import parse_time
@@ -18,6 +20,9 @@ Victim = tuple[int, str | None]
 
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
 LOWEST = -(2**31)
+VICTIMS = st.lists(
+    st.tuples(st.sampled_from((LOWEST, 0, 5)), st.sampled_from((None, EARLY, LATE))), min_size=1, max_size=3
+)
 
 
 def candidate(name: str, victims: Sequence[Victim], violations: int = 0, owner: str = "ReplicaSet") -> Candidate:
@@ -84,3 +89,44 @@ def test_on_request_pods_that_would_come_straight_back_are_spared_last_of_all() 
     assert (choice.candidate, choice.criterion) == (replica, Criterion.FEWEST_DAEMON_SET_PODS)
     later = candidate("later", [(1, LATE)], owner="DaemonSet")
     assert choose([later, replica], NOW, prefer_other_than_daemon_sets=True).candidate == later
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), VICTIMS, st.sampled_from(("ReplicaSet", "DaemonSet"))), min_size=1))
+def test_a_choice_is_what_the_criteria_leave_when_they_are_applied_one_after_the_other(
+    drawn: list[tuple[int, list[Victim], str]],
+) -> None:
+    candidates = [
+        candidate(f"n{place}", victims, violations, owner) for place, (violations, victims, owner) in enumerate(drawn)
+    ]
+    for prefers in (False, True):
+        choice = choose(candidates, NOW, prefers)
+        left, criterion = list(candidates), Criterion.FIRST_TRIED if len(candidates) > 1 else Criterion.ONLY_CANDIDATE
+        for one, costs in enumerate_costs(candidates, prefers).items():
+            least = min(costs[each.node_name] for each in left)
+            before, left = left, [each for each in left if costs[each.node_name] == least]
+            if len(left) == 1 < len(before):
+                criterion = one
+        assert (choice.candidate, choice.criterion, choice.best) == (left[0], criterion, tuple(left))
+
+
+def enumerate_costs(candidates: Sequence[Candidate], prefers: bool) -> dict[Criterion, dict[str, int]]:
+    """Criterion by criterion, what each node costs."""
+
+    def by_node(cost: Callable[[Candidate], int]) -> dict[str, int]:
+        return {each.node_name: cost(each) for each in candidates}
+
+    def started(info: PodInfo) -> int:
+        return NOW if info.pod.status.start_time is None else parse_time(info.pod.status.start_time)
+
+    found = {
+        Criterion.FEWEST_VIOLATIONS: by_node(lambda each: each.pdb_violations),
+        Criterion.LOWEST_TOP_PRIORITY: by_node(lambda each: each.victims[0].priority),
+        Criterion.LOWEST_PRIORITY_SUM: by_node(lambda each: sum(info.priority + 2**31 for info in each.victims)),
+        Criterion.FEWEST_VICTIMS: by_node(lambda each: len(each.victims)),
+        Criterion.LATEST_START: by_node(lambda each: -started(each.victims[0])),
+    }
+    if prefers:
+        found[Criterion.FEWEST_DAEMON_SET_PODS] = by_node(
+            lambda each: sum(info.pod.metadata.owner_references[0].kind == "DaemonSet" for info in each.victims)
+        )
+    return found

@@ -55,6 +55,11 @@ class ClassFilters:
         self.diagnosed: tuple[tuple[int, int] | Refusal, Diagnosis] | None = None
         """The last diagnosis that says what the class's answers say and no more, with the versions of ``first`` and of
         the nodes, or the ``pre_refusal``, that it is of: attempts that found the same share it."""
+        self.diagnosed_for_one: tuple[tuple[int, tuple[str, ...]], Diagnosis] | None = None
+        """The last one that says more, as of a pod beside nominated ones; with the version of the nodes, and the
+        plugins that restricted the search."""
+        self.versions_sum = 0
+        """Grows when ``version_of`` a plugin does."""
         self.columns_made = 0
         """Grows with each column that is allocated: the class's size in bytes may have changed."""
         self._table = RefusalTable()
@@ -90,7 +95,7 @@ class ClassFilters:
 
     @property
     def nbytes(self) -> int:
-        kept = self.diagnosed[1].codes.nbytes if self.diagnosed is not None else 0
+        kept = sum(known[1].codes.nbytes for known in (self.diagnosed, self.diagnosed_for_one) if known is not None)
         return kept + self.codes.nbytes + sum(slot.codes.nbytes for slot in self._slots if slot.codes is not None)
 
     def keep_diagnosis(self, of: tuple[int, int] | Refusal, diagnosis: Diagnosis) -> None:
@@ -98,6 +103,12 @@ class ClassFilters:
         if self.diagnosed is None or len(self.diagnosed[1].codes) != len(diagnosis.codes):
             self.columns_made += 1
         self.diagnosed = of, diagnosis
+
+    def keep_diagnosis_for_one(self, of: tuple[int, tuple[str, ...]], diagnosis: Diagnosis) -> None:
+        """``diagnosed_for_one`` from now on."""
+        known = self.diagnosed_for_one
+        self.columns_made += known is None or len(known[1].codes) != len(diagnosis.codes)
+        self.diagnosed_for_one = of, diagnosis
 
     def take_from(self, other: ClassFilters) -> None:
         """Copies the answers of the same class from another cache whose cluster is equal."""
@@ -164,6 +175,7 @@ class ClassFilters:
             slot.is_stale = True
             self._affected_by.clear()
             slot.version += 1
+            self.versions_sum += 1
 
     def _take_answers(self, last: PreFilterSlot | None) -> None:
         """Sorts the plugins' answers into states, node sets and refusals; ``last`` ended the round."""

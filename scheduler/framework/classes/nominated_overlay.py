@@ -20,7 +20,7 @@ from scheduler.cluster.view import View
 from scheduler.framework.class_run import ClassRun
 from scheduler.framework.classes.filters import ClassFilters
 from scheduler.framework.likeness import NO_CLAIMS, Likeness, PartsOfRows, Stamps, likeness_of
-from scheduler.framework.node_filter import refusals_with_nominated, rivals
+from scheduler.framework.node_filter import FiltersBeside, refusals_beside, rivals
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import SKIP, Code, Refusal
@@ -85,8 +85,10 @@ class NominatedOverlay:
 
     __slots__ = (
         "_asked",
+        "_beside",
         "_codes",
         "_depended_on",
+        "_depended_on_in",
         "_filters",
         "_nominations_version",
         "_numbers",
@@ -101,6 +103,8 @@ class NominatedOverlay:
     def __init__(self, filters: Sequence[FilterPlugin]) -> None:
         self._filters = filters
         self._undeclared = [plugin.name for plugin in filters if not traits_of(plugin).is_declared]
+        self._beside = FiltersBeside.of((), {})
+        """Of the states at the last call."""
         self._asked: set[int] = set()
         self._codes: Codes = np.zeros(0, np.int32)
         """By row: the number of the refusal, of the evaluated rows that refuse; else 0."""
@@ -108,7 +112,9 @@ class NominatedOverlay:
         """Refusal → its number, from 1 on in this order."""
         self._rows_version = -1
         self._nominations_version = -1
-        self._depended_on: Sequence[tuple[object, object]] = ()
+        self._depended_on: list[tuple[object, object]] = []
+        self._depended_on_in: tuple[object, int] = (None, 0)
+        """The states of the class's filters, and the sum of their versions, with which that was worked out."""
         self._only: frozenset[str] | None = None
         self._parts = PartsOfRows()
         self._of_one: set[int] = set()
@@ -157,6 +163,7 @@ class NominatedOverlay:
         self._rows_version = journal.version
         self._nominations_version = nominations.version
         self._depended_on, self._only = depends_on, filters.only
+        self._depended_on_in = filters.states, filters.versions_sum
         self._stamps = None if stamps is None else stamps.copy()
         return _compact(codes, self._numbers)
 
@@ -167,6 +174,9 @@ class NominatedOverlay:
 
     def _dependencies(self, filters: ClassFilters, likeness: Likeness | None) -> list[tuple[object, object]]:
         """What each filter's answers depend on, besides rows: what is compared by value, and what is one object."""
+        states, versions_sum = self._depended_on_in
+        if likeness is NO_CLAIMS and states is filters.states and versions_sum == filters.versions_sum:
+            return self._depended_on
         found: list[tuple[object, object]] = []
         for plugin in self._filters:
             name = plugin.name
@@ -202,7 +212,12 @@ class NominatedOverlay:
         beside = rivals(run.pod, nominations.pods_for_node(run.view.table.names[row]))
         if not beside:
             return None
-        return refusals_with_nominated(self._filters, filters.states, run.pod, run.view, {row: beside})[row]
+        return refusals_beside(self._filters_beside(filters), run.pod, run.view, {row: beside})[row]
+
+    def _filters_beside(self, filters: ClassFilters) -> FiltersBeside:
+        if self._beside.states is not filters.states:
+            self._beside = FiltersBeside.of(self._filters, filters.states)
+        return self._beside
 
     def _ask(
         self, run: ClassRun, filters: ClassFilters, rows: set[int], nominations: Nominations, likeness: Likeness | None
@@ -230,7 +245,7 @@ class NominatedOverlay:
         if likeness is not None:
             for row, pods in asked.items():
                 self._parts.put(row, pods, likeness)
-        for row, refusal in refusals_with_nominated(self._filters, filters.states, pod, view, asked).items():
+        for row, refusal in refusals_beside(self._filters_beside(filters), pod, view, asked).items():
             self._codes[row] = self._number_of(refusal)
 
     def _number_of(self, refusal: Refusal | None) -> int:
