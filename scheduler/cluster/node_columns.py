@@ -63,7 +63,7 @@ class NodeColumns:
         self._cut()
 
     def _begin(self, vocabulary: TableVocabulary, capacity: int) -> None:
-        """Set all but the columns, which a table of some rows of another takes from there."""
+        """Set all but the columns."""
         self.vocabulary = vocabulary
         self.size = 0
         """Rows in use, those without a node included: columns are cut to this length."""

@@ -2,10 +2,11 @@
 
 A thousand preemptors of one Deployment are tried on the same thousand nodes, and between two of them hardly more than
 one node changes. So a result is valid for pods of the same class and priority while its row has the same Node, the same
-pods, and the same nominated pods. Pods that differ in their claims share the results that their plugins declare equal
-(``likeness.py``). The present answer of a plugin that counts pods (spread, affinity) is compared, too; rows with a
-potential victim or nominated pod that it counts are evaluated each time. Nothing is cached if the result depends on
-more: if there is a budget, or a plugin reads other objects of the cluster.
+pods, and the same nominated pods. Where no filter keeps account of pods, their statuses may change, as victims' do: the
+victims of a candidate are then taken as they are now. Pods that differ in their claims share the results that their
+plugins declare equal (``likeness.py``). The present answer of a plugin that counts pods (spread, affinity) is compared,
+too; rows with a potential victim or nominated pod that it counts are evaluated each time. Nothing is cached if the
+result depends on more: if there is a budget, or a plugin reads other objects of the cluster.
 """
 
 from __future__ import annotations
