@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.cluster.affinity_terms import parse_in_steps, terms_of
 from scheduler.cluster.pod_info import PodInfo
@@ -111,3 +113,38 @@ def test_terms_about_other_pods_are_parsed_in_slices_as_at_once() -> None:
     assert pauses(sliced) == 4
     assert sliced.affinity_terms == terms_of(whole)
     assert len(terms_of(whole).affinity) == len(terms_of(whole).preferred) == TERMS
+
+
+AMOUNTS = st.sampled_from(["100m", "1", "2500m"])
+
+
+@st.composite
+def versions(draw: st.DrawFn) -> Pod:
+    """A version of one pod: with a request, perhaps a host port, an overhead, pod-level resources and a status."""
+    container: dict[str, Any] = {"name": "main", "resources": {"requests": {"cpu": draw(AMOUNTS)}}}
+    if draw(st.booleans()):
+        container["ports"] = [{"containerPort": 80, "hostPort": draw(st.sampled_from([80, 81]))}]
+    document = pod_json("a")
+    document["spec"]["containers"] = [container]
+    if draw(st.booleans()):
+        document["spec"]["overhead"] = {"cpu": draw(AMOUNTS)}
+    if draw(st.booleans()):
+        document["spec"]["resources"] = {"requests": {"cpu": draw(AMOUNTS)}}
+    if draw(st.booleans()):
+        granted = {"requests": {"cpu": draw(AMOUNTS)}}
+        document["status"] = {"containerStatuses": [{"name": "main", "resources": granted}]}
+    return build(Pod, document)
+
+
+@given(st.lists(versions(), min_size=2, max_size=4))
+def test_a_version_that_takes_over_amounts_has_those_that_it_would_work_out(pods: list[Pod]) -> None:
+    before = PodInfo(pods[0])
+    for each in pods:
+        info, alone = PodInfo(each), PodInfo(each)
+        info.take_terms(before)
+        assert info.takes_as_much_as(alone)
+        assert (info.requests, info.score_requests, info.ports) == (alone.requests, alone.score_requests, alone.ports)
+        assert before.takes_as_much_as(info) == (
+            (before.charged, before.non_zero, before.ports) == (alone.charged, alone.non_zero, alone.ports)
+        )
+        before = info

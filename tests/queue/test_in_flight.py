@@ -28,6 +28,15 @@ def test_each_attempt_sees_the_events_since_it_began_and_no_others() -> None:
     assert in_flight.lengths() == {"NodeAdd": 1, "NodeUpdateNodeLabel": 1, "PodPopped": 2}
 
 
+def test_a_pod_that_is_being_tried_does_not_begin_a_second_attempt() -> None:
+    in_flight = InFlight()
+    a = popped("a")
+    assert in_flight.begin(a)
+    in_flight.append(NODE_ADD, None, None)
+    assert not in_flight.begin(a)
+    assert labels(in_flight, a) == ["NodeAdd"]
+
+
 def test_events_go_when_the_last_attempt_that_needs_them_is_done() -> None:
     in_flight = InFlight()
     a, b = popped("a"), popped("b")
