@@ -50,16 +50,14 @@ class PodHeap:
 
     def put(self, record: QueuedPod) -> Entry:
         """Adds the pod, or moves it to where its present order puts it. Returns its new entry."""
-        self._count += 1
-        known = self._live.get(record.key)
-        if known is None:
-            number = self._count
-        else:
+        key, serial, order = record.info.key, self._count + 1, self._order(record)
+        self._count = number = serial
+        known = self._live.get(key)
+        if known is not None:
             known.record = None
             number = known.number
-        entry = Entry(self._order(record), number, self._count, record)
-        self._live[record.key] = entry
-        heappush(self._entries, entry.ranked)
+        entry = self._live[key] = Entry(order, number, serial, record)
+        heappush(self._entries, (order, number, serial, entry))
         if len(self._entries) > 2 * len(self._live) + _SLACK:
             self._entries = [entry.ranked for entry in self._live.values()]
             heapify(self._entries)
@@ -80,7 +78,7 @@ class PodHeap:
         record = self.head()
         if record is not None:
             heappop(self._entries)[3].record = None
-            del self._live[record.key]
+            del self._live[record.info.key]
         return record
 
     def remove(self, key: str) -> QueuedPod | None:
