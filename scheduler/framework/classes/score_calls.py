@@ -66,9 +66,12 @@ def renormalized(
     if plugin is None or highest is None or not isinstance(raw, np.ndarray) or not isinstance(column, np.ndarray):
         return False
     rows = [row for row in changed if not first.codes.item(row)]
-    raws = [raw.item(row) for row in rows]
-    # A row that had the highest score may have been the only one.
-    if any(changed[row] >= highest for row in rows) or max(raws, default=highest) > highest:
+    raws, before = [raw.item(row) for row in rows], [changed[row] for row in rows]
+    if slot.at_highest is not None:
+        slot.at_highest += raws.count(highest) - before.count(highest)
+    elif highest in before:
+        slot.at_highest = int(np.count_nonzero((raw == highest) & (first.codes == 0)))
+    if slot.at_highest == 0 or max(raws, default=highest) > highest:
         return False
     found = run.timed(plugin.normalize_few, slot.name, "ScoreExtensionNormalize")(raws, highest)
     for row, final in zip(rows, found, strict=True):

@@ -22,6 +22,7 @@ class ScoreSlot:
 
     __slots__ = (
         "answer_is_kept",
+        "at_highest",
         "by_group",
         "contribution",
         "flags",
@@ -50,6 +51,8 @@ class ScoreSlot:
         self.highest_normalizer = plugin if isinstance(plugin, HighestScoringPlugin) else None
         self.highest: int | None = None
         """Of the raw scores of the feasible rows, by which ``contribution`` was normalised; None: not known."""
+        self.at_highest: int | None = None
+        """How many feasible rows have it, counted once one of them has lost it; None: not counted."""
         self.grouping = plugin if isinstance(plugin, GroupScoringPlugin) else None
         self.by_group: GroupScores | None = None
         """What ``contribution`` comes from, if the plugin scored by group; ``raw`` is None then."""
@@ -65,7 +68,7 @@ class ScoreSlot:
     def take_from(self, other: ScoreSlot) -> None:
         self.stamp, self.state, self.by_group = other.stamp, other.state, other.by_group
         self.raw = other.raw.copy() if isinstance(other.raw, np.ndarray) else other.raw
-        self.highest = other.highest
+        self.highest, self.at_highest = other.highest, other.at_highest
         share = other.contribution
         self.contribution = share.copy() if isinstance(share, np.ndarray) else share
 

@@ -328,7 +328,7 @@ class ClassScores:
             )
             slot.raw = None
             return
-        slot.highest = None
+        slot.highest = slot.at_highest = None
         if low == high:
             slot.raw = low
             (final,) = finals(slot, slot.normalizer, raw, refresh.run, refresh.first.feasible_rows[:1])
