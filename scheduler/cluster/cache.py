@@ -30,6 +30,7 @@ from scheduler.cluster.volumes.alike import likeness_key
 from scheduler.cluster.volumes.facts import Volumes
 from scheduler.cluster.volumes.reserved import Release, Reservation
 from scheduler.errors import InvariantViolation
+from scheduler.objects.changes import ALLOCATABLE, DECISIVE, IMAGES, LABELS, node_difference
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
@@ -45,6 +46,11 @@ class Tally(Protocol):
     def replace(self, known: PodInfo, info: PodInfo, row: int) -> None: ...
 
     def check(self) -> None: ...
+
+
+_READ_BY_DEVICES = LABELS | ALLOCATABLE
+"""What questions about devices read of a node: the pools that its labels reach, and whether it offers a resource
+itself, so that no device is wanted for it."""
 
 
 class Confirmation(Enum):
@@ -114,18 +120,26 @@ class ClusterCache:
 
     def observe_node(self, node: Node) -> None:
         """Add a node, or replace its object."""
-        row = self.table.row(node.metadata.name)
-        old = self.table.nodes[row] if row is not None else None
-        if old is not None and old.metadata.uid != node.metadata.uid:
-            self.images.change(row or 0, old, None)
-            old = None
-        if old is not None and _decides_alike(old, node):
-            self.table.refresh_node(node)
+        old = self.table.node(node.metadata.name)
+        if old is not None and old.metadata.uid == node.metadata.uid:
+            self.replace_node(old, node, node_difference(old, node))
             return
+        if old is not None:
+            self.images.change(self.table.row(node.metadata.name) or 0, old, None)
         row = self.table.put_node(node)
-        self.images.change(row, old, node)
+        self.images.change(row, None, node)
         self.devices.node_changed(row)
-        self.journal.append(row, NODE_CHANGED | USAGE_CHANGED if old is None else NODE_CHANGED)
+        self.journal.append(row, NODE_CHANGED | USAGE_CHANGED)
+
+    def replace_node(self, old: Node, node: Node, difference: int) -> None:
+        """Replace the object of a node that is there by another version; ``difference`` is that of the two."""
+        row = self.table.replace_node(old, node, difference)
+        if difference & DECISIVE:
+            if difference & IMAGES:
+                self.images.change(row, old, node)
+            if difference & _READ_BY_DEVICES:
+                self.devices.node_changed(row)
+            self.journal.append(row, NODE_CHANGED)
 
     def remove_node(self, name: str) -> bool:
         """Remove a node; pods left on it stay counted until they are removed. False if it was not known."""
@@ -372,15 +386,4 @@ def looks_the_same(one: PodInfo, other: PodInfo) -> bool:
         one.labels == other.labels
         and one.pod.metadata.annotations == other.pod.metadata.annotations
         and one.is_terminating == other.is_terminating
-    )
-
-
-def _decides_alike(one: Node, other: Node) -> bool:
-    """Whether two versions of a node differ in nothing that filters, scores or orders look at: most are heartbeats."""
-    return (
-        one.metadata.labels == other.metadata.labels
-        and one.spec == other.spec
-        and one.status.allocatable == other.status.allocatable
-        and one.status.images == other.status.images
-        and one.status.declared_features == other.status.declared_features
     )

@@ -14,6 +14,7 @@ from scheduler.cluster.offer import Offer
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.selected_rows import SelectedRows
 from scheduler.cluster.vocabulary import TableVocabulary
+from scheduler.objects.changes import ALLOCATABLE, FEATURES, LABELS, SPEC
 from scheduler.objects.node import Node
 from scheduler.objects.resources import ResourceVector, allocatable_of
 
@@ -32,6 +33,9 @@ INT64_COLUMNS = (
     "non_zero_memory",
     "pod_count",
 )
+
+_NOTHING = ResourceVector()
+"""What a row without a node offers: its columns are 0."""
 
 
 class NodeColumns:
@@ -140,32 +144,40 @@ class NodeColumns:
         """Whether no two nodes share a value of a label key."""
         return self._labels.column(key, self._capacity).is_unique
 
-    def _set_node_columns(self, row: int, old: Node | None, node: Node) -> None:
-        """Fill the row's columns. ``old``: the node that they are of; only what differs from it is written."""
-        if old is None or old.status.allocatable != node.status.allocatable:
+    def _set_node_columns(self, row: int, old: Node | None, node: Node, difference: int) -> None:
+        """Fill the row's columns. ``old``: the node that they are of; only the parts in ``difference`` are written."""
+        if difference & ALLOCATABLE:
             self._put_allocatable(row, old, node)
-        if old is None or old.spec != node.spec:
+        if difference & SPEC:
+            taints = tuple([(taint.key, taint.value, taint.effect) for taint in node.spec.taints])
             self._unschedulable[row] = node.spec.unschedulable
-            taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
             self._taint_set[row] = self.vocabulary.taints.intern(taints) if taints else ABSENT
-        if old is None or old.status.declared_features != node.status.declared_features:
+        if difference & FEATURES:
             features = frozenset(node.status.declared_features)
             self._feature_set[row] = self.vocabulary.features.intern(features) if features else ABSENT
-        if old is None or old.metadata.labels != node.metadata.labels:
+        if difference & LABELS:
             self._labels.put(row, node.metadata.labels)
             self._selected.put(row, node.metadata.labels)
 
     def _put_allocatable(self, row: int, old: Node | None, node: Node) -> None:
+        """Write the amounts that are others: each column is a place in memory of its own."""
         arrays = self._arrays
         offered = allocatable_of(node)
-        arrays["allocatable_cpu"][row] = offered.milli_cpu
-        arrays["allocatable_memory"][row] = offered.memory
-        arrays["allocatable_storage"][row] = offered.ephemeral_storage
-        arrays["allocatable_pods"][row] = offered.pods
-        self._put_scalars(row, old, offered)
+        before = _NOTHING if old is None else allocatable_of(old)
+        if offered.milli_cpu != before.milli_cpu:
+            arrays["allocatable_cpu"][row] = offered.milli_cpu
+        if offered.memory != before.memory:
+            arrays["allocatable_memory"][row] = offered.memory
+        if offered.ephemeral_storage != before.ephemeral_storage:
+            arrays["allocatable_storage"][row] = offered.ephemeral_storage
+        if offered.pods != before.pods:
+            arrays["allocatable_pods"][row] = offered.pods
+        if offered.scalars != before.scalars:
+            self._put_scalars(row, before, offered)
 
     def _clear_node_columns(self, row: int, old: Node | None) -> None:
-        self._put_scalars(row, old, ResourceVector())
+        if old is not None:
+            self._put_scalars(row, allocatable_of(old), _NOTHING)
         for name in ("allocatable_cpu", "allocatable_memory", "allocatable_storage", "allocatable_pods"):
             self._arrays[name][row] = 0
         self._unschedulable[row] = False
@@ -174,8 +186,8 @@ class NodeColumns:
         self._labels.drop(row)
         self._selected.put(row, None)
 
-    def _put_scalars(self, row: int, old: Node | None, offered: ResourceVector) -> None:
-        for name in allocatable_of(old).scalars if old is not None else ():
+    def _put_scalars(self, row: int, before: ResourceVector, offered: ResourceVector) -> None:
+        for name in before.scalars:
             if name not in offered.scalars:
                 self._allocatable.put(name, row, 0)
         for name, amount in offered.scalars.items():

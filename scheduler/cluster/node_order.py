@@ -13,14 +13,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-_REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
-_ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
-
 
 def zone_key(labels: Mapping[str, str]) -> tuple[str, str]:
     """(region, zone); the legacy label wins where it is there."""
-    region = next((labels[name] for name in _REGION_LABELS if labels.get(name)), "")
-    zone = next((labels[name] for name in _ZONE_LABELS if labels.get(name)), "")
+    get = labels.get
+    region = get("failure-domain.beta.kubernetes.io/region") or get("topology.kubernetes.io/region") or ""
+    zone = get("failure-domain.beta.kubernetes.io/zone") or get("topology.kubernetes.io/zone") or ""
     return region, zone
 
 

@@ -21,6 +21,7 @@ from scheduler.cluster.priority_counts import PriorityCounts
 from scheduler.cluster.rows_by_key import RowsByKey
 from scheduler.cluster.vocabulary import TableVocabulary
 from scheduler.errors import InvariantViolation
+from scheduler.objects.changes import DECISIVE, FEATURES, LABELS, SPEC, node_difference
 from scheduler.objects.node import Node
 from scheduler.objects.ports import HostPort, PortKey, key_of
 from scheduler.objects.selectors import Selector
@@ -81,6 +82,11 @@ class NodeTable(NodeColumns):
         row = self._row_of.get(name)
         return row if row is not None and self._exists[row] else None
 
+    def node(self, name: str) -> Node | None:
+        """The Node object of a name; None if there is none."""
+        row = self._row_of.get(name)
+        return None if row is None else self.nodes[row]
+
     def selected(self, selector: Selector) -> npt.NDArray[np.bool_]:
         """A mask of the rows whose nodes a label selector accepts; cached, so do not change it."""
         return self._selected.mask(selector, self.nodes, self._capacity)[: self.size]
@@ -96,22 +102,30 @@ class NodeTable(NodeColumns):
         if not self._exists[row]:
             self._exists[row] = True
             self.node_count += 1
-        self.node_version += 1
         old = self.nodes[row]
-        if old is None or old.metadata.labels != node.metadata.labels:
-            self.order.put(row, node.metadata.labels)
-        self._set_node_columns(row, old, node)
-        self.nodes[row] = node
-        self._row_version[row] = self.versions.next()
-        self._give_back_ids()
+        self._set_node(row, old, node, DECISIVE if old is None else node_difference(old, node) & DECISIVE)
         return row
 
-    def refresh_node(self, node: Node) -> int:
-        """Replace a Node object by one that differs in nothing that decides (a heartbeat). Returns the row."""
-        row = self._row_of[node.metadata.name]
+    def replace_node(self, old: Node, node: Node, difference: int) -> int:
+        """Replace a Node object by another version: only what differs is written, of a heartbeat nothing. Returns the
+        row. ``difference``: of the two."""
+        row: int = self._row_of[node.metadata.name]
+        if difference & DECISIVE:
+            self._set_node(row, old, node, difference)
+        else:
+            self.nodes[row] = node
+            self._row_version[row] = self.versions.next()
+        return row
+
+    def _set_node(self, row: int, old: Node | None, node: Node, difference: int) -> None:
+        self.node_version += 1
+        if difference & LABELS:
+            self.order.put(row, node.metadata.labels)
+        self._set_node_columns(row, old, node, difference)
         self.nodes[row] = node
         self._row_version[row] = self.versions.next()
-        return row
+        if difference & (SPEC | FEATURES):
+            self._give_back_ids()
 
     def drop_node(self, name: str) -> int | None:
         """Forget a Node object; the row stays while pods are on it. Returns the row, None if there was no such node."""

@@ -181,8 +181,9 @@ def refused_nodes(diagnosis: Diagnosis, names: Sequence[str], total_nodes: int) 
 def _own_bytes(attempt: Attempt) -> int:
     """The approximate size in bytes of an attempt beside its evidence."""
     size = 1200 + len(attempt.message) + 100 * len(attempt.total)
-    size += 80 * len(attempt.shares or ())
-    return size + sum([200 + 80 * len(scores) for scores in attempt.scores.values()])
+    if attempt.shares:
+        size += 80 * len(attempt.shares)
+    return size + sum([200 + 80 * len(scores) for scores in attempt.scores.values()]) if attempt.scores else size
 
 
 def _bytes_of(found: PreemptionSummary) -> int:

@@ -280,7 +280,7 @@ class Engine(EngineParts):
         if profile is None:
             return steps
         attempt = self.tries.attempt(queued, profile, now)
-        known = self.tries.known_end(queued, profile, attempt, now)
+        known = self.tries.known_end(queued, profile, attempt)
         return known or self.cycles.begin(queued, profile, attempt, self.queue.cycle, now)
 
     def _try_group(self, first: QueuedPod, now: Now) -> Sequence[Step]:
@@ -306,7 +306,7 @@ class Engine(EngineParts):
             return [*self.bindings.start(queued, ended.profile, ended.attempt, outcome, now), *outcome.requests]
         queued.rejected_by(outcome.unschedulable_plugins | outcome.pending_plugins, outcome.pending_plugins)
         fate = self.handlers.requeue_failed(queued, outcome.nomination, now)
-        self.tries.failed(ended, outcome, fate, now)
+        self.tries.failed(ended, outcome, fate)
         said = self.reports.attempt_failed(queued, ended.attempt, outcome, fate, now)
         return [*said, *making_room, *outcome.requests]
 

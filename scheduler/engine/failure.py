@@ -100,11 +100,11 @@ class FailureReports:
 
     def _report(self, info: PodInfo, failure: NotPlaced, now: Now) -> list[Command]:
         commands: list[Command] = []
-        note = cut_note(failure.message)
+        note, pod = cut_note(failure.message), reference(info)
         if self._is_news(info.uid, note, now):
             commands.append(
                 WriteEvent(
-                    regarding=reference(info),
+                    regarding=pod,
                     type="Warning",
                     reason="FailedScheduling",
                     action="Scheduling",
@@ -112,7 +112,7 @@ class FailureReports:
                     reporting_controller=info.pod.spec.scheduler_name,
                 )
             )
-        patch = self._status_patch(info, failure, now)
+        patch = self._status_patch(info, pod, failure, now)
         if patch is not None:
             commands.append(patch)
         return commands
@@ -124,7 +124,7 @@ class FailureReports:
         self._last_note[uid] = (note, now.monotonic)
         return True
 
-    def _status_patch(self, info: PodInfo, failure: NotPlaced, now: Now) -> PatchPodStatus | None:
+    def _status_patch(self, info: PodInfo, pod: PodReference, failure: NotPlaced, now: Now) -> PatchPodStatus | None:
         reason = REASON_ERROR if failure.is_error else REASON_UNSCHEDULABLE
         known = info.pod.condition(POD_SCHEDULED)
         said = (known.reason, known.message) if known is not None and known.status == "False" else None
@@ -140,7 +140,7 @@ class FailureReports:
         nominated = self._nomination_to_write(info, failure.nomination, now)
         if condition is None and nominated is None:
             return None
-        return PatchPodStatus(0, reference(info), condition, nominated)
+        return PatchPodStatus(0, pod, condition, nominated)
 
     def _nomination_to_write(self, info: PodInfo, nomination: Nomination, now: Now) -> str | None:
         """None if the pod's status has it already, or a write under way will set it."""
@@ -187,6 +187,8 @@ def skipped(info: PodInfo) -> WriteEvent:
 
 def cut_note(message: str) -> str:
     """The note cut to MAX_NOTE_BYTES of UTF-8; a cut one ends in `` ...``."""
+    if len(message) <= MAX_NOTE_BYTES and message.isascii():
+        return message
     encoded = message.encode()
     if len(encoded) <= MAX_NOTE_BYTES:
         return message

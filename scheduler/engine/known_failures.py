@@ -60,6 +60,10 @@ class KnownFailures:
         """Those of the last state in which there was one; read only."""
         self._state: Hashable = None
 
+    def has_any(self, state: Hashable) -> bool:
+        """Whether any end is known in this state: where none is, no pod's class need be worked out."""
+        return state == self._state
+
     def get(self, key: Hashable, state: Hashable) -> KnownEnd | None:
         return self.ends.get(key) if state == self._state else None
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
+from msgspec import Struct
+
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.fails_alike import fails_alike
 from scheduler.engine.failure import skipped
@@ -21,6 +24,18 @@ from scheduler.messages.now import Now
 from scheduler.queue.aftermath import Fate
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
+
+
+class _Repeated(Struct, frozen=True):
+    """A pod whose attempt ended as one of its class before it, in a state of the cluster."""
+
+    pod: PodInfo
+    outcome: NotPlaced
+    state: Hashable
+
+    def holds(self, pod: PodInfo, outcome: NotPlaced, state: Hashable) -> bool:
+        """Whether this is that attempt, and neither the pod nor the cluster has changed since."""
+        return pod is self.pod and outcome is self.outcome and state == self.state
 
 
 class Tries:
@@ -43,6 +58,7 @@ class Tries:
         self._queue = queue
         self._cache = cache
         self._kept = kept
+        self._repeated: _Repeated | None = None
 
     def next(self, plain_from: int | None, now: Now) -> QueuedPod | None:
         """The next pod to be tried, as by ``SchedulingQueue.pop``."""
@@ -51,35 +67,40 @@ class Tries:
     def _state(self) -> Hashable:
         return self._cache.state
 
-    def failed(self, ended: CycleEnded, outcome: NotPlaced, fate: Fate, now: Now) -> None:
+    def failed(self, ended: CycleEnded, outcome: NotPlaced, fate: Fate) -> None:
         """The attempt found no node; where pods like this one would not either, they are not taken early."""
         if fate is not Fate.REQUEUED or self._has_extenders:
             return
-        queued, state, known = ended.queued, self._cache.state, self._kept.of(KnownFailures)
-        key = self._queue.class_of(queued)
-        before = known.get(key, state)
-        if before is None or before.outcome is not outcome:
-            if not fails_alike(ended, outcome, self._room, now):
-                return
-            pod = queued.info
-            if key != pod.uid and is_repeatable(ended.profile, pod, outcome, ended.attempt, self._cache.table):
-                known.put(key, state, outcome, ended.attempt)
+        queued, state, repeated = ended.queued, self._cache.state, self._repeated
+        if repeated is None or not repeated.holds(queued.info, outcome, state):
+            known = self._kept.of(KnownFailures)
+            key = self._queue.class_of(queued)
+            before = known.get(key, state)
+            if before is None or before.outcome is not outcome:
+                if not fails_alike(ended, outcome, self._room):
+                    return
+                pod = queued.info
+                if key != pod.uid and is_repeatable(ended.profile, pod, outcome, ended.attempt, self._cache.table):
+                    known.put(key, state, outcome, ended.attempt)
         self._queue.found_no_node(queued, state)
 
-    def known_end(self, queued: QueuedPod, profile: Profile, attempt: Attempt, now: Now) -> Sequence[Step]:
+    def known_end(self, queued: QueuedPod, profile: Profile, attempt: Attempt) -> Sequence[Step]:
         """The end of an attempt that is known before it, which it completes; nothing where the pod has to be tried.
 
         Cycles whose plugins are timed are run, so that there is something to time.
         """
         info, known = queued.info, self._kept.of(KnownFailures)
+        self._repeated = None
         if not known.ends or self._queue.cycle % TIMED_CYCLES == 1 or self._has_extenders:
             return ()
-        end = known.get(self._queue.class_of(queued), self._cache.state)
+        state = self._cache.state
+        end = known.get(self._queue.class_of(queued), state) if known.has_any(state) else None
         if end is None or self._cache.nominator.nominated_node(info.uid) or len(self._room):
             return ()
-        if self._room.policy_of(info, now).excluded_nodes:
+        if self._room.leaves_out_nodes(info):
             return ()
         end.fill_in(attempt)
+        self._repeated = _Repeated(info, end.outcome, state)
         return (CycleEnded(queued, profile, attempt, end.outcome),)
 
     def profile_of(self, queued: QueuedPod) -> tuple[Profile | None, Sequence[Step]]:

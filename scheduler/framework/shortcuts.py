@@ -83,6 +83,14 @@ class GroupScores(Struct, frozen=True):
         return self.members if fitting.version == self.fits_version else None
 
 
+class HighestScoringPlugin(NormalizePlugin):
+    """A plugin whose ``normalize`` reads of each row its raw score, and of all of them the highest."""
+
+    def normalize_few(self, raws: Sequence[int], highest: int) -> list[int]:
+        """What ``normalize`` says of some raw scores where ``highest`` is that of all feasible rows."""
+        raise NotImplementedError
+
+
 class GroupScoringPlugin(NormalizePlugin):
     """A plugin whose scores depend on what few groups of rows have in common."""
 

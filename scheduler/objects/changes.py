@@ -9,6 +9,11 @@ from scheduler.objects.pod import Pod
 from scheduler.objects.quantity import InvalidQuantity, Quantities, milli_value, parse
 from scheduler.objects.resources import pod_requests, reports_resources
 
+LABELS, SPEC, ALLOCATABLE, IMAGES, FEATURES, CONDITIONS, ANNOTATIONS = (1 << place for place in range(7))
+"""Parts of a node in which two versions of it differ, as flags: see ``node_difference``."""
+DECISIVE = LABELS | SPEC | ALLOCATABLE | IMAGES | FEATURES
+"""The parts that filters, scores or orders look at: most updates are heartbeats, which differ in none of them."""
+
 
 class Change(Enum):
     """A kind of change. The value is the action's name in event labels such as `NodeUpdateNodeTaint`."""
@@ -26,22 +31,48 @@ class Change(Enum):
     POD_GENERATED_RESOURCE_CLAIM = "UpdatePodGeneratedResourceClaim"
 
 
-def node_changes(old: Node, new: Node) -> tuple[Change, ...]:
-    """The changes in kube-scheduler 1.36's order, NODE_TAINT twice if both of its reasons hold. Empty: no event."""
+def node_difference(old: Node, new: Node) -> int:
+    """The parts that are not the same as written, as flags: one comparison of two versions serves all who ask."""
+    metadata, before, status, was = new.metadata, old.metadata, new.status, old.status
+    difference = 0
+    if metadata.labels != before.labels:
+        difference |= LABELS
+    if new.spec != old.spec:
+        difference |= SPEC
+    if status.allocatable != was.allocatable:
+        difference |= ALLOCATABLE
+    if status.images != was.images:
+        difference |= IMAGES
+    if status.declared_features != was.declared_features:
+        difference |= FEATURES
+    if status.conditions != was.conditions:
+        difference |= CONDITIONS
+    if metadata.annotations != before.annotations:
+        difference |= ANNOTATIONS
+    return difference
+
+
+def node_changes(old: Node, new: Node, difference: int | None = None) -> tuple[Change, ...]:
+    """The changes in kube-scheduler 1.36's order, NODE_TAINT twice if both of its reasons hold. Empty: no event.
+    ``difference``: of the two, if it is known."""
+    if difference is None:
+        difference = node_difference(old, new)
+    if not difference:
+        return ()
     changes: list[Change] = []
-    if old.spec.unschedulable and not new.spec.unschedulable:
+    if difference & SPEC and old.spec.unschedulable and not new.spec.unschedulable:
         changes.append(Change.NODE_TAINT)
-    if not quantities_equal(old.status.allocatable, new.status.allocatable):
+    if difference & ALLOCATABLE and not quantities_equal(old.status.allocatable, new.status.allocatable):
         changes.append(Change.NODE_ALLOCATABLE)
-    if old.metadata.labels != new.metadata.labels:
+    if difference & LABELS:
         changes.append(Change.NODE_LABEL)
-    if old.spec.taints != new.spec.taints:
+    if difference & SPEC and old.spec.taints != new.spec.taints:
         changes.append(Change.NODE_TAINT)
-    if _statuses(old) != _statuses(new):
+    if difference & CONDITIONS and _statuses(old) != _statuses(new):
         changes.append(Change.NODE_CONDITION)
-    if old.metadata.annotations != new.metadata.annotations:
+    if difference & ANNOTATIONS:
         changes.append(Change.NODE_ANNOTATION)
-    if old.status.declared_features != new.status.declared_features:
+    if difference & FEATURES:
         changes.append(Change.NODE_DECLARED_FEATURE)
     return tuple(changes)
 

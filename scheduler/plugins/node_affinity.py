@@ -43,7 +43,6 @@ from scheduler.framework.plugin import (
     Finding,
     FragmentReads,
     NodeSubset,
-    NormalizePlugin,
     PreFilterPlugin,
     PreScorePlugin,
     Reads,
@@ -52,6 +51,7 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
+from scheduler.framework.shortcuts import HighestScoringPlugin
 from scheduler.framework.stepwise import PRE_FILTER, LookingPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
 from scheduler.objects.memo import MAX_PARTS, has_many_parts
@@ -70,7 +70,7 @@ from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.selector_fields import NodeSelectorTermFields
 from scheduler.objects.selectors import SelectorError
 from scheduler.objects.steps import Steps, run_to_end
-from scheduler.plugins.normalization import default_normalize
+from scheduler.plugins.normalization import default_normalize, normalize_few
 
 ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")
 OTHER_NODES = unresolvable("node(s) didn't match Pod's node affinity/selector")
@@ -109,7 +109,7 @@ class Preferences(Struct, State, frozen=True, eq=False):
     scored: OfRows | None = None
 
 
-class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugin, LookingPlugin):
+class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, HighestScoringPlugin, LookingPlugin):
     """See docs/kube-scheduler/plugins.md §3.6."""
 
     name = "NodeAffinity"
@@ -238,6 +238,9 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, NormalizePlugi
 
     def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
         return default_normalize(scores)
+
+    def normalize_few(self, raws: Sequence[int], highest: int) -> list[int]:
+        return normalize_few(raws, highest)
 
     # --- events -------------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,14 @@ def default_normalize(scores: Scores, reverse: bool = False) -> Scores:
     return MAX_NODE_SCORE - scaled if reverse else scaled
 
 
+def normalize_few(raws: Sequence[int], highest: int, reverse: bool = False) -> list[int]:
+    """What ``default_normalize`` says of some of the raw scores of which this is the highest."""
+    if highest <= 0:
+        return [MAX_NODE_SCORE] * len(raws) if reverse else list(raws)
+    scaled = [raw * MAX_NODE_SCORE // highest for raw in raws]
+    return [MAX_NODE_SCORE - score for score in scaled] if reverse else scaled
+
+
 def shape_scores(points: Sequence[ShapePoint]) -> Scores:
     """A score's shape as a table: the score (0..100, int64) for each utilization of 0..100 percent.
 

@@ -8,6 +8,7 @@ toleration compare integers; they match nothing unless the gate TaintTolerationC
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -25,7 +26,6 @@ from scheduler.framework.plugin import (
     FilterPlugin,
     Finding,
     FragmentReads,
-    NormalizePlugin,
     PreScorePlugin,
     Reads,
     Rows,
@@ -33,6 +33,7 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
+from scheduler.framework.shortcuts import HighestScoringPlugin
 from scheduler.messages.status import Refusal, Skip, unresolvable
 from scheduler.objects.memo import has_many_parts
 from scheduler.objects.node import Node, Taint
@@ -45,7 +46,7 @@ from scheduler.objects.taints import (
     preference_tolerations,
     repels,
 )
-from scheduler.plugins.normalization import default_normalize
+from scheduler.plugins.normalization import default_normalize, normalize_few
 
 UNTOLERATED = unresolvable("node(s) had untolerated taint(s)")
 _REFUSALS = (UNTOLERATED,)
@@ -57,7 +58,7 @@ class PreferenceTolerations(Struct, State, frozen=True):
     tolerations: TolerationIndex
 
 
-class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
+class TaintToleration(FilterPlugin, PreScorePlugin, HighestScoringPlugin):
     """See docs/kube-scheduler/plugins.md §3.5."""
 
     name = "TaintToleration"
@@ -136,6 +137,9 @@ class TaintToleration(FilterPlugin, PreScorePlugin, NormalizePlugin):
 
     def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
         return default_normalize(scores, reverse=True)
+
+    def normalize_few(self, raws: Sequence[int], highest: int) -> list[int]:
+        return normalize_few(raws, highest, reverse=True)
 
     # --- events -------------------------------------------------------------------------------------------------------
 

@@ -64,7 +64,9 @@ class BackoffQueues:
     def is_backing_off(self, record: QueuedPod, time: int) -> bool:
         """Whether the pod still waits: up to and including its window, so it leaves at the first whole second *after*
         its expiration."""
-        expiration = self.expiration(record)
+        expiration = record.backoff_expiration
+        if expiration is None:
+            expiration = self.expiration(record)
         return expiration > 0 and expiration >= self._window(time)
 
     def _window(self, time: int) -> int:

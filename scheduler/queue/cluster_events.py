@@ -52,9 +52,10 @@ _OBJECT_EVENTS = {
 }
 
 
-def node_events(old: Node, new: Node) -> tuple[ClusterEvent, ...]:
-    """The events of a node's update, in order; none for a heartbeat or a change that can't help any pod."""
-    return tuple(_NODE_EVENTS[change] for change in node_changes(old, new))
+def node_events(old: Node, new: Node, difference: int | None = None) -> tuple[ClusterEvent, ...]:
+    """The events of a node's update, in order; none for a heartbeat or a change that can't help any pod.
+    ``difference``: see ``node_changes``."""
+    return tuple([_NODE_EVENTS[change] for change in node_changes(old, new, difference)])
 
 
 def pod_events(old: Pod, new: Pod) -> tuple[ClusterEvent, ...]:

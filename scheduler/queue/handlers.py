@@ -17,6 +17,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent
 from scheduler.framework.post_filter import CLEAR_NOMINATION, Nomination, NominationMode
 from scheduler.messages.now import Now
+from scheduler.objects.changes import node_difference
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
@@ -140,19 +141,24 @@ class EventHandlers:
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def _node_observed(self, node: Node, now: Now) -> None:
-        row = self._cache.table.existing_row(node.metadata.name)
-        old = self._cache.table.nodes[row] if row is not None else None
+        cache = self._cache
+        old = cache.table.node(node.metadata.name)
         if old is not None and _is_same_version(old, node):
             return
-        if old is not None and old.metadata.uid != node.metadata.uid:
+        if old is not None and old.metadata.uid == node.metadata.uid:
+            difference = node_difference(old, node)
+            cache.replace_node(old, node, difference)
+            for event in node_events(old, node, difference) if difference else ():
+                self._queue.move_all(event, old, node, now)
+                self._handled(event)
+            return
+        if old is not None:
             # Deleted and created again between two lists.
             self._queue.move_all(NODE_DELETE, old, None, now)
             self._queue.finish_waking()
-            old = None
-        self._cache.observe_node(node)
-        for event in (NODE_ADD,) if old is None else node_events(old, node):
-            self._queue.move_all(event, old, node, now)
-            self._handled(event)
+        cache.observe_node(node)
+        self._queue.move_all(NODE_ADD, None, node, now)
+        self._handled(NODE_ADD)
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 

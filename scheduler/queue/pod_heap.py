@@ -51,16 +51,14 @@ class PodHeap:
 
     def put(self, record: QueuedPod) -> Entry:
         """Adds the pod, or moves it to where its present order puts it. Returns its new entry."""
-        self._count += 1
-        known = self.live.get(record.key)
-        if known is None:
-            number = self._count
-        else:
+        key, serial, order = record.key, self._count + 1, self._order(record)
+        self._count = number = serial
+        known = self.live.get(key)
+        if known is not None:
             known.record = None
             number = known.number
-        entry = Entry(self._order(record), number, self._count, record)
-        self.live[record.key] = entry
-        heappush(self._entries, entry.ranked)
+        entry = self.live[key] = Entry(order, number, serial, record)
+        heappush(self._entries, (order, number, serial, entry))
         if len(self._entries) > 2 * len(self.live) + _SLACK:
             self._entries = [entry.ranked for entry in self.live.values()]
             heapify(self._entries)

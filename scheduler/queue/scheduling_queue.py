@@ -228,7 +228,7 @@ class SchedulingQueue(QueueListing):
                 self._group_retries.note(record.group, record.key, self._places.backoff.release_of(record))
             return place
         finally:
-            self.done(record.uid)
+            self._in_flight.done(record.uid)
 
     def found_no_node(self, record: QueuedPod, state: Hashable) -> None:
         """The attempt of this pod, which is back, found no node in this state of the cluster: pods like it are not

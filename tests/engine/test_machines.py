@@ -107,6 +107,7 @@ QUESTIONS = {
     "held_back",
     "holds_up_scheduling",
     "is_removing_for",
+    "leaves_out_nodes",
     "leaving",
     "policy_of",
     "policy_of_group",

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scheduler.plugins.normalization import default_normalize, shape_scores
+from scheduler.plugins.normalization import default_normalize, normalize_few, shape_scores
 from scheduler.plugins.resources.fit_args import UtilizationShapePoint
 
 
@@ -20,6 +20,14 @@ def test_scores_are_scaled_to_the_highest(scores: list[int], forward: list[int],
     array = np.array(scores, np.int64)
     assert default_normalize(array).tolist() == forward
     assert default_normalize(array, reverse=True).tolist() == backward
+
+
+@pytest.mark.parametrize("scores", [[0, 1, 3], [0, 0], [7], [3, 2**40, 17]])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_some_scores_are_scaled_as_all_are(scores: list[int], reverse: bool) -> None:
+    whole = default_normalize(np.array(scores, np.int64), reverse).tolist()
+    assert normalize_few(scores, max(scores), reverse) == whole
+    assert normalize_few(scores[:1], max(scores), reverse) == whole[:1]
 
 
 def test_a_falling_shape_truncates_towards_zero() -> None:

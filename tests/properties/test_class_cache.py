@@ -32,6 +32,15 @@ ZONES = ("east", "west")
 APPS = ("web", "db")
 
 
+TAINTS = {
+    1: ["odd:PreferNoSchedule"],
+    2: ["odd:PreferNoSchedule", "loud:PreferNoSchedule", "far:PreferNoSchedule"],
+    3: ["odd:PreferNoSchedule", "loud:PreferNoSchedule"],
+    4: ["dedicated=db:NoSchedule"],
+}
+"""Of a node, by its shape."""
+
+
 class LabelOfPods(PerNodeFilter, PerNodeScore):
     """Declared: looks at the labels of the pods on a node, as a plugin of a user may."""
 
@@ -178,7 +187,7 @@ class Comparison(RuleBasedStateMachine):
                 cpu=("2", "4", "1")[shape % 3],
                 zone=ZONES[zone],
                 labels={"disk": "ssd"} if shape % 2 else {},
-                taints=["dedicated=db:NoSchedule"] if shape == 4 else [],
+                taints=TAINTS.get(shape, []),
                 unschedulable=shape == 5,
                 images={"registry.test/big:v1": 500 * 2**20} if shape in (1, 2) else None,
                 allocatable={"example.com/gpu": "2"} if shape in (0, 3) else None,

@@ -101,21 +101,25 @@ class PreemptionPolicies:
     def policy_of(self, pod: PodInfo, standing: Standing) -> PreemptionPolicy:
         """The policy of an attempt that is made now."""
         settings = self._settings
-        suspended = self._suspended.get(pod.uid, {})
-        excluded = {node: _TEXTS[why] for node, (why, _) in suspended.items()}
-        if settings.breaker.rounds:
-            excluded |= dict.fromkeys(self._taken_again(_group_of(pod), pod.uid), TAKEN_AGAIN)
         nominated = pod.pod.nominated_node_name
         return PreemptionPolicy(
             pdb_policy=settings.pdb_policy,
             victim_schedulers=self._victim_schedulers,
             prefer_other_than_daemon_sets=settings.prefer_other_than_daemon_sets,
-            excluded_nodes=excluded,
-            given_up_node=nominated if nominated in suspended else "",
+            excluded_nodes=self.excluded_nodes(pod),
+            given_up_node=nominated if nominated in self._suspended.get(pod.uid, ()) else "",
             victims_in_flight=standing.victims_in_flight,
             is_nominated_node_being_cleared=standing.is_nominated_node_being_cleared,
             is_full=standing.is_full,
         )
+
+    def excluded_nodes(self, pod: PodInfo) -> dict[str, str]:
+        """The nodes that are left out for the pod now, with the reason."""
+        suspended = self._suspended.get(pod.uid)
+        excluded = {node: _TEXTS[why] for node, (why, _) in suspended.items()} if suspended else {}
+        if self._settings.breaker.rounds and self._by_group:
+            excluded |= dict.fromkeys(self._taken_again(_group_of(pod), pod.uid), TAKEN_AGAIN)
+        return excluded
 
     def policy_of_group(self, uid: str, pods: Iterable[PodInfo], standing: Standing) -> PreemptionPolicy:
         """The policy of a group (UID of its object) that makes room as one: a node that is left out for one of its pods

@@ -147,10 +147,12 @@ class MakingRoom:
     def policy_of(self, pod: PodInfo, now: Now) -> PreemptionPolicy:
         """The preemption policy of an attempt that is made now."""
         nominated = pod.pod.nominated_node_name
-        is_being_cleared = bool(nominated) and any(
-            nominated in removal.preemptor.nodes for removal in self._running.values()
-        )
+        is_being_cleared = bool(nominated) and any(nominated in one.preemptor.nodes for one in self._running.values())
         return self._policies.policy_of(pod, self._standing(now, is_being_cleared))
+
+    def leaves_out_nodes(self, pod: PodInfo) -> bool:
+        """Whether an attempt that is made now has ``excluded_nodes``."""
+        return bool(self._policies.excluded_nodes(pod))
 
     def policy_of_group(self, uid: str, pods: Sequence[PodInfo], now: Now) -> PreemptionPolicy:
         """The preemption policy of a group (UID of its object) that makes room as one for these pods."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,31 @@ def finals(slot: ScoreSlot, normalizer: NormalizePlugin, raw: Scores, run: Class
     finals = _normalize_call(run, normalizer)(slot.state, raw[rows], run.view, rows)
     check_range(slot.plugin, int(finals.min()), int(finals.max()))
     return finals
+
+
+def renormalized(
+    slot: ScoreSlot, run: ClassRun, first: FirstRefusals, changed: Mapping[int, int], gains: dict[int, int]
+) -> bool:
+    """Takes over the raw scores of some rows (``changed``: those before, by row) where the highest of the feasible rows
+    is the same, so that the others' final scores are: False where all rows must be normalised again."""
+    plugin, highest, raw, column = slot.highest_normalizer, slot.highest, slot.raw, slot.contribution
+    if plugin is None or highest is None or not isinstance(raw, np.ndarray) or not isinstance(column, np.ndarray):
+        return False
+    rows = [row for row in changed if not first.codes.item(row)]
+    raws, before = [raw.item(row) for row in rows], [changed[row] for row in rows]
+    if slot.at_highest is not None:
+        slot.at_highest += raws.count(highest) - before.count(highest)
+    elif highest in before:
+        slot.at_highest = int(np.count_nonzero((raw == highest) & (first.codes == 0)))
+    if slot.at_highest == 0 or max(raws, default=highest) > highest:
+        return False
+    found = run.timed(plugin.normalize_few, slot.name, "ScoreExtensionNormalize")(raws, highest)
+    for row, final in zip(rows, found, strict=True):
+        check_range(slot.plugin, final, final)
+        share = final * slot.weight
+        gains[row] = gains.get(row, 0) + share - column.item(row)
+        column[row] = share
+    return True
 
 
 def score_call(run: ClassRun, plugin: ScorePlugin) -> Callable[..., Scores]:

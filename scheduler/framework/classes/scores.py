@@ -20,6 +20,7 @@ from scheduler.framework.classes.score_calls import (
     asked_by_group,
     finals,
     normalized,
+    renormalized,
     score_call,
     share_of,
     spread_out,
@@ -258,7 +259,7 @@ class ClassScores:
         run = refresh.run
         scores = run.timed(slot.plugin.score_few, slot.name, "Score")(slot.state, run.pod, run.view, rows)  # type: ignore[arg-type]  # not SKIP
         if slot.normalizer is not None:
-            return self._few_raws(slot, run.view, rows, scores)
+            return self._few_raws(slot, refresh, rows, scores)
         codes, gains = refresh.first.codes, refresh.gains
         column, weight = slot.contribution, slot.weight
         assert column is not None
@@ -279,21 +280,23 @@ class ClassScores:
             column[row] = share
         return False
 
-    def _few_raws(self, slot: ScoreSlot, view: View, rows: Sequence[int], scores: Sequence[int]) -> bool:
-        """Stores these raw scores, which are normalised later; returns whether any has changed."""
+    def _few_raws(self, slot: ScoreSlot, refresh: _Refresh, rows: Sequence[int], scores: Sequence[int]) -> bool:
+        """Stores these raw scores; returns whether all rows must be normalised again."""
         raw = slot.raw
         assert raw is not None
-        has_changed = False
+        changed: dict[int, int] = {}
         for place, row in enumerate(rows):
             score = scores[place]
             if isinstance(raw, int):
                 if raw == score:
                     continue
-                raw = slot.raw = self._new_column(view, raw, np.int64)
+                raw = slot.raw = self._new_column(refresh.run.view, raw, np.int64)
             if raw.item(row) != score:
+                changed[row] = raw.item(row)
                 raw[row] = score
-                has_changed = True
-        return has_changed
+        if not changed or refresh.feasible_changed:
+            return bool(changed)
+        return not renormalized(slot, refresh.run, refresh.first, changed, refresh.gains)
 
     def _new_column(self, view: View, value: int | None, dtype: type[np.integer]) -> npt.NDArray[Any]:
         self._columns = None
@@ -325,12 +328,15 @@ class ClassScores:
             )
             slot.raw = None
             return
+        slot.highest = slot.at_highest = None
         if low == high:
             slot.raw = low
             (final,) = finals(slot, slot.normalizer, raw, refresh.run, refresh.first.feasible_rows[:1])
             slot.contribution = int(final) * slot.weight
-        else:
-            slot.contribution = normalized(slot, slot.normalizer, raw, refresh.run, rows)
+            return
+        if slot.highest_normalizer is not None:
+            slot.highest = high if isinstance(rows, slice) else int(raw[rows].max())
+        slot.contribution = normalized(slot, slot.normalizer, raw, refresh.run, rows)
 
     # --- the sum ------------------------------------------------------------------------------------------------------
 
