@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.row_journal import RowJournal
 from scheduler.cluster.view import View
-from scheduler.framework.plugin import State, Verdicts
+from scheduler.framework.plugin import Plugin, State, Verdicts
 from scheduler.framework.plugin_times import Call, PluginTimes
 from scheduler.messages.status import Refusal, Skip
 
@@ -44,6 +44,15 @@ class ClassRun(Struct):
     answers: Answers = NO_ANSWERS
     """What plugins have said to all rows already, as they are in ``view``."""
     pod_answers: PodAnswers = NO_POD_ANSWERS
+    stamps: dict[str, Hashable] = field(default_factory=dict)
+    """Those of plugins, by name, that were asked for already: nothing changes in ``view`` during a run."""
+
+    def stamp_of(self, plugin: Plugin) -> Hashable:
+        """The plugin's stamp: its filter and its scores ask for the same. Raises what the plugin raises."""
+        stamps, name = self.stamps, plugin.name
+        if name not in stamps:
+            stamps[name] = plugin.stamp(self.fragments[name], self.view)
+        return stamps[name]
 
     def timed(self, call: Call, plugin: str, point: str) -> Call:
         """The call itself or, in a timed run, one that takes the same arguments and is timed."""

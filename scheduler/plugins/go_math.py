@@ -40,6 +40,6 @@ def go_log(x: int) -> float:
 
 def go_round(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Rounds to the nearest integer, halves away from zero; for values of 0 and more."""
-    whole = np.floor(values)
+    whole: npt.NDArray[np.int64] = values.astype(np.int64)
     whole += values - whole >= 0.5
-    return whole.astype(np.int64)
+    return whole

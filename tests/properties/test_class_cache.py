@@ -86,8 +86,8 @@ class Secretive(PerNodeFilter, PerNodeScore):
         return int(7 * len(pod.name) + node_view.view.total_nodes) % 100
 
 
-class Stamped(PerNodeFilter):
-    """Declared: goes by the number of services, which only its stamp tells; it has no PreFilter."""
+class Stamped(PerNodeFilter, PerNodeScore):
+    """Declared: goes by the number of services, which only its stamp tells; it has no PreFilter and no PreScore."""
 
     name = "Stamped"
     reads = Reads.NODE
@@ -101,6 +101,9 @@ class Stamped(PerNodeFilter):
     def filter_one(self, state: Any, pod: PodInfo, node: Any, node_view: Any) -> Any:
         services = len(node_view.view.all(Kind.SERVICE))
         return unschedulable("not now") if int(node.metadata.name[-1]) % 4 == services % 4 else None
+
+    def score_one(self, state: Any, pod: PodInfo, node: Any, node_view: Any) -> int:
+        return (7 * len(node_view.view.all(Kind.SERVICE)) + int(node.metadata.name[-1])) % 100
 
 
 ADDED = (LabelOfPods, ByName, Stamped, Secretive)

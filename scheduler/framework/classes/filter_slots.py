@@ -32,7 +32,7 @@ class KnownByValue(Struct, frozen=True):
             and self.size == other.size
             and mine.key == theirs.key
             and mine.refusals is theirs.refusals
-            and np.array_equal(mine.codes, theirs.codes)
+            and mine.codes.tobytes() == theirs.codes.tobytes()
         )
 
 
@@ -87,7 +87,7 @@ class FilterSlot:
     def stamp_changed(self, run: ClassRun) -> bool:
         """Reads the plugin's stamp and returns whether it has changed. Raises PluginError."""
         try:
-            stamp = self.plugin.stamp(run.fragments[self.name], run.view)
+            stamp = run.stamp_of(self.plugin)
         except Exception as error:
             raise PluginError(self.name, "Filter", error) from error
         if stamp == self.stamp:
@@ -123,15 +123,14 @@ class PreFilterSlot:
     def refresh(self, run: ClassRun) -> bool:
         """Calls the plugin unless its answer is still valid; returns whether the answer has changed. Raises
         PluginError."""
-        ask = run.timed(self.plugin.pre_filter, self.name, "PreFilter")
         try:
-            stamp = self.plugin.stamp(run.fragments[self.name], run.view) if self.has_stamp else ()
+            stamp = run.stamp_of(self.plugin) if self.has_stamp else ()
             if self.is_declared and self.answer is not None and stamp == self.stamp:
                 return False
             known = run.pod_answers.get((self.name, PRE_FILTER)) if run.pod_answers else None
             answer = self._recounted(run) if known is None and self.stamp is not None else known
             if answer is None:
-                answer = ask(run.pod, run.view)
+                answer = run.timed(self.plugin.pre_filter, self.name, "PreFilter")(run.pod, run.view)
         except Exception as error:
             raise PluginError(self.name, "PreFilter", error) from error
         has_changed = answer is not self.answer or (answer is not SKIP and stamp != self.stamp)

@@ -307,12 +307,12 @@ class ClassFilters:
         if by_value is not None:
             ids = self._ids_of(slot, by_value.refusals)
             codes = ids.take(by_value.codes).take(run.view.table.label(by_value.key)[rows])
-            return codes if codes.any() else None
+            return codes if np.count_nonzero(codes) else None
         if slot.name in run.answers and isinstance(rows, slice):
             verdicts = run.answers[slot.name]
         else:
             verdicts = run.timed(slot.plugin.filter, slot.name, "Filter")(state, run.pod, run.view, rows)
-        if verdicts is None or not verdicts.codes.any():
+        if verdicts is None or not np.count_nonzero(verdicts.codes):
             return None
         return self._ids_of(slot, verdicts.refusals).take(verdicts.codes)
 

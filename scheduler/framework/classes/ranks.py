@@ -78,11 +78,12 @@ class Ranks:
         """The best total and its rows, ascending; valid until the next change. Don't mutate the rows."""
         found = self._levels.get(self._best)
         if not found:
-            self._best = best = int(np.maximum.reduce(self.totals))
+            totals = self.totals
+            self._best = best = totals.item(totals.argmax())
             found = self._levels.get(best)
             if found is None:
                 if len(self._levels) >= MAX_LEVELS:
                     self._levels.clear()
-                rows = (self.totals == best).nonzero()[0]
+                rows = (totals == best).nonzero()[0]
                 found = self._levels[best] = array("i", rows.astype(np.int32).tobytes())
         return self._best, found

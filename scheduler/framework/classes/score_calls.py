@@ -107,14 +107,17 @@ def take_by_group(slot: ScoreSlot, found: GroupScores, gains: dict[int, int]) ->
     in ``gains``."""
     before, slot.by_group = slot.by_group, found
     slot.state, slot.raw = found.state, None
-    present = found.finals[found.members > 0]
-    low, high = int(present.min(initial=MAX_NODE_SCORE)), int(present.max(initial=0))
-    check_range(slot.plugin, low, high)
     column = slot.contribution
-    if low >= high:
-        slot.contribution = high * slot.weight
-        return not isinstance(column, int) or column != slot.contribution
-    if isinstance(column, np.ndarray) and _scores_alike(found, before):
+    is_alike = isinstance(column, np.ndarray) and _scores_alike(found, before)
+    if not is_alike:
+        # Of groups without a row that fits it is 0.
+        high = int(np.maximum.reduce(found.finals, initial=0))
+        low = int(np.minimum.reduce(found.finals, initial=MAX_NODE_SCORE, where=found.members > 0))
+        check_range(slot.plugin, low, high)
+        if low >= high:
+            slot.contribution = high * slot.weight
+            return not isinstance(column, int) or column != slot.contribution
+    if is_alike and isinstance(column, np.ndarray):
         for row in found.regrouped or ():
             share = found.finals.item(found.groups.item(row)) * slot.weight
             if share != column.item(row):
@@ -128,7 +131,7 @@ def take_by_group(slot: ScoreSlot, found: GroupScores, gains: dict[int, int]) ->
 
 def _scores_alike(found: GroupScores, before: GroupScores | None) -> bool:
     """Whether all rows score what they did, but for those that were regrouped."""
-    return before is not None and found.regrouped is not None and np.array_equal(found.finals, before.finals)
+    return before is not None and found.regrouped is not None and found.finals.tobytes() == before.finals.tobytes()
 
 
 def spread_out(scores: Scores, rows: Rows, size: int) -> Scores:

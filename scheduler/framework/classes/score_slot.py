@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -73,15 +73,15 @@ class ScoreSlot:
         self.contribution = share.copy() if isinstance(share, np.ndarray) else share
 
     def stamp_now(self, run: ClassRun) -> Hashable:
-        return self.plugin.stamp(run.fragments[self.name], run.view) if self.has_stamp else ()
+        return run.stamp_of(self.plugin) if self.has_stamp else ()
 
     @property
     def is_flat(self) -> bool:
         return self.contribution is None or isinstance(self.contribution, int)
 
-    def holds(self, has_same_versions: bool) -> bool:
-        """Whether the answers for unchanged rows are still valid."""
-        return self.state is not None and self.is_declared and (has_same_versions or not self.has_stamp)
+    def holds(self, stale: Sequence[ScoreSlot]) -> bool:
+        """Whether the answers for unchanged rows are still valid. ``stale``: the slots whose stamps have changed."""
+        return self.state is not None and self.is_declared and self not in stale
 
     def is_unaffected_by(self, flags: int, feasible_changed: bool) -> bool:
         """For a slot that holds: whether neither the rows' changes nor the new feasible rows affect its answers."""
@@ -93,6 +93,18 @@ class ScoreSlot:
             return False
         # What is flat by group is so for the rows that fit alone.
         return not feasible_changed or self.normalizer is None or (self.is_flat and self.by_group is None)
+
+
+def stale_slots(stamped: Sequence[ScoreSlot], run: ClassRun) -> list[ScoreSlot]:
+    """Those whose stamps have changed. Raises PluginError."""
+    stale: list[ScoreSlot] = []
+    for slot in stamped:
+        try:
+            if slot.stamp_now(run) != slot.stamp:
+                stale.append(slot)
+        except Exception as error:
+            raise PluginError(slot.name, "Score", error) from error
+    return stale
 
 
 class InvalidScore(PluginError):

@@ -26,7 +26,7 @@ from scheduler.framework.classes.score_calls import (
     spread_out,
     take_by_group,
 )
-from scheduler.framework.classes.score_slot import InvalidScore, ScoreSlot, check_range, share_dtype
+from scheduler.framework.classes.score_slot import InvalidScore, ScoreSlot, check_range, share_dtype, stale_slots
 from scheduler.framework.plugin import MAX_NODE_SCORE, PreScorePlugin, Rows, ScorePlugin
 from scheduler.framework.pre_score import pre_score
 from scheduler.framework.shortcuts import GroupScores
@@ -65,6 +65,7 @@ class ClassScores:
 
     def __init__(self, score_plugins: Sequence[tuple[ScorePlugin, int]], unconcerned: frozenset[str]) -> None:
         self._slots = [ScoreSlot(plugin, weight) for plugin, weight in score_plugins if plugin.name not in unconcerned]
+        self._stamped_slots = [slot for slot in self._slots if slot.has_stamp]
         self.evaluated: frozenset[PluginPoint] = frozenset()
         """The plugins that did not skip at the last refresh, with the point: PreScore or Score."""
         self.columns_made = 0
@@ -125,7 +126,8 @@ class ClassScores:
         self._rows_version = -1
         refresh = _Refresh(run, first, changes, is_full, feasible_changed)
         adds_all = is_full or appeared is None
-        for slot, holds in self._slots_for(refresh, has_same_versions):
+        stale = () if is_full or has_same_versions else stale_slots(self._stamped_slots, run)
+        for slot, holds in self._slots_for(refresh, stale):
             try:
                 if holds and slot.answer_is_kept:
                     has_changed = self._refresh_rows(slot, refresh)
@@ -144,21 +146,21 @@ class ClassScores:
         self._fits_version = first.fits_version
         self._versions = versions
 
-    def _slots_for(self, refresh: _Refresh, has_same_versions: bool) -> list[_Affected]:
+    def _slots_for(self, refresh: _Refresh, stale: Sequence[ScoreSlot]) -> list[_Affected]:
         flags = refresh.changes.flags
-        if has_same_versions and not refresh.is_full and not refresh.feasible_changed:
+        if not stale and not refresh.is_full and not refresh.feasible_changed:
             slots = self._affected_by.get(flags)
             if slots is None:
-                slots = self._affected_by[flags] = self._affected(flags, True, False)
+                slots = self._affected_by[flags] = self._affected(flags, (), False)
             return slots
         self._affected_by.clear()
         if refresh.is_full:
             return [(slot, False) for slot in self._slots]
-        return self._affected(flags, has_same_versions, refresh.feasible_changed)
+        return self._affected(flags, stale, refresh.feasible_changed)
 
-    def _affected(self, flags: int, has_same_versions: bool, feasible_changed: bool) -> list[_Affected]:
+    def _affected(self, flags: int, stale: Sequence[ScoreSlot], feasible_changed: bool) -> list[_Affected]:
         """The slots affected by rows with these journal flags."""
-        slots = [(slot, slot.holds(has_same_versions)) for slot in self._slots]
+        slots = [(slot, slot.holds(stale)) for slot in self._slots]
         return [
             (slot, holds) for slot, holds in slots if not (holds and slot.is_unaffected_by(flags, feasible_changed))
         ]
@@ -239,13 +241,14 @@ class ClassScores:
             has_changed = bool((raw[rows] != scores).any())
             raw[rows] = scores
             return has_changed
-        if len(scores) and (int(scores.min()) < 0 or int(scores.max()) > MAX_NODE_SCORE):
+        # Of a number without a sign what is below 0 is above all others.
+        if int(np.maximum.reduce(scores.astype(np.int64, copy=False).view(np.uint64), initial=0)) > MAX_NODE_SCORE:
             fitting = scores[refresh.first.codes[rows] == 0]
             if len(fitting):
                 check_range(slot.plugin, int(fitting.min()), int(fitting.max()))
             # The other rows' scores are never read, but the column may be too narrow for them.
             scores = np.clip(scores, 0, MAX_NODE_SCORE)
-        shares = scores * slot.weight
+        shares = scores if slot.weight == 1 else scores * slot.weight
         column = slot.contribution
         if column is None or isinstance(column, int):
             if bool((shares == column).all()):

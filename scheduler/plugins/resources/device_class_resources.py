@@ -46,7 +46,7 @@ def device_columns(view: View, resource: str) -> tuple[Column, Column] | None:
 def tallies_stamp(view: View, resources: Iterable[str]) -> Hashable:
     """Equal stamps promise equal ``device_columns`` of all the resources."""
     devices = view.devices
-    changes = devices.version if any(devices.classes.get(name) is not None for name in resources) else 0
+    changes = devices.version if devices.classes.mapped(resources) else 0
     return view.version(Kind.DEVICE_CLASS), changes
 
 

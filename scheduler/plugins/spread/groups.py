@@ -28,6 +28,8 @@ _ROOM: Final = 4
 
 Groups = npt.NDArray[np.integer]
 
+_UNCHANGED: Final[list[tuple[int, int]]] = []
+
 
 class _Axis(Struct, frozen=True):
     """One constraint: a digit of the groups' numbers."""
@@ -41,13 +43,26 @@ class _Axis(Struct, frozen=True):
     stride: int
 
 
+class _Presence(Struct, frozen=True):
+    """Which groups have rows that fit, and what follows from that alone."""
+
+    has_members: npt.NDArray[np.bool_]
+    """By group."""
+    placing: npt.NDArray[np.bool_]
+    """By group: whether it has rows that fit and are scored."""
+    sizes: tuple[int, ...]
+    """By axis: by how many domains the constraint is weighed."""
+
+
 class GroupedSpread(State):
-    __slots__ = ("_axes", "_node_version", "_size", "scored")
+    __slots__ = ("_axes", "_node_version", "_size", "presence", "scored")
 
     def __init__(self, axes: tuple[_Axis, ...], requires_all_keys: bool, view: View) -> None:
         self._axes = axes
         self._node_version = view.table.node_version
         self._size = view.table.size
+        self.presence: _Presence | None = None
+        """With the rows that fit when ``finals`` was asked."""
         self.scored: npt.NDArray[np.bool_] | None = None
         """By group: whether its nodes are scored; None: all are."""
         if requires_all_keys:
@@ -59,26 +74,37 @@ class GroupedSpread(State):
         first = self._axes[0]
         return first.stride * len(first.counts)
 
-    def finals(self, members: Counts) -> Counts:
-        """The normalised scores by group, 0 for groups without members and for nodes that are not scored."""
-        is_present = members > 0
-        placing = is_present if self.scored is None else is_present & self.scored
-        shape = [len(axis.counts) for axis in self._axes]
-        total = np.zeros(1, np.float64)
+    def finals(self, members: Counts, known: _Presence | None = None) -> Counts:
+        """The normalised scores by group, 0 for groups without members and for nodes that are not scored. ``known``: of
+        an earlier answer with the same rows that fit."""
+        presence = self.presence = self._presence_of(members, known)
+        placing = presence.placing
+        total: npt.NDArray[np.float64] | None = None
         # One constraint after the other: the result depends on the order of floating-point additions.
-        for place, axis in enumerate(self._axes):
-            if axis.constraint.is_per_node:
-                size = int(members.sum() if self.scored is None else members[self.scored].sum())
-            else:
-                others = tuple([other for other in range(len(shape)) if other != place])
-                size = int(np.count_nonzero(placing.reshape(shape).any(axis=others)))
+        for axis, size in zip(self._axes, presence.sizes, strict=True):
             by_digit = worth(axis.counts, axis.constraint, size)
             by_digit[ABSENT] = 0.0
-            total = np.add.outer(total, by_digit).ravel()
+            total = by_digit if total is None else np.add.outer(total, by_digit).ravel()
+        assert total is not None
         raw = go_round(total)
         finals = normalized(raw, raw[placing])
-        finals[~placing] = 0
+        finals *= placing
         return finals
+
+    def _presence_of(self, members: Counts, known: _Presence | None) -> _Presence:
+        has_members = members > 0
+        if known is not None and known.has_members.tobytes() == has_members.tobytes():
+            return known
+        placing = has_members if self.scored is None else has_members & self.scored
+        shape = [len(axis.counts) for axis in self._axes]
+        sizes: list[int] = []
+        for place, axis in enumerate(self._axes):
+            if axis.constraint.is_per_node:
+                sizes.append(int(members.sum() if self.scored is None else members[self.scored].sum()))
+            else:
+                others = tuple([other for other in range(len(shape)) if other != place])
+                sizes.append(int(np.count_nonzero(placing.reshape(shape).any(axis=others))))
+        return _Presence(has_members, placing, tuple(sizes))
 
     def recounted(self, view: View, groups: Groups) -> tuple[GroupedSpread, Groups, list[int]] | None:
         """The state and each row's group as of now, and the rows whose group may have changed. None unless pods are
@@ -88,11 +114,16 @@ class GroupedSpread(State):
             return None
         regrouped: list[int] = []
         axes: list[_Axis] = []
+        asked: CountedQuery | None = None
+        found: tuple[CountedQuery, list[tuple[int, int]]] | None = None
         for axis in self._axes:
-            found = (None, []) if axis.query is None else changes_by_row(axis.query, view)
-            if found is None:
-                return None
-            now, changes = found
+            now, changes = axis.query, _UNCHANGED
+            if now is not None:
+                if asked is None or found is None or not now.counts_as(asked):
+                    asked, found = now, changes_by_row(now, view)
+                if found is None:
+                    return None
+                now, changes = now.at(found[0].version), found[1]
             counts = axis.counts
             if changes and axis.constraint.is_per_node:
                 if not regrouped:
@@ -112,14 +143,14 @@ class GroupedSpread(State):
                 for row, sign in changes:
                     if mask is None or mask.item(row):
                         counts[ids.item(row)] += sign
-            axes.append(_Axis(axis.constraint, now, counts, axis.stride))
+            axes.append(axis if now is axis.query else _Axis(axis.constraint, now, counts, axis.stride))
         return self._with(tuple(axes)), groups, regrouped
 
     def _with(self, axes: tuple[_Axis, ...]) -> GroupedSpread:
         other = GroupedSpread.__new__(GroupedSpread)
         other._axes = axes
         other._node_version, other._size = self._node_version, self._size
-        other.scored = self.scored
+        other.scored, other.presence = self.scored, None
         return other
 
 
@@ -131,16 +162,16 @@ def scores_again(before: GroupScores, view: View, fitting: Fitting) -> GroupScor
     if found is None:
         return None
     now, groups, regrouped = found
-    members = before.members_now(fitting)
+    members, presence = before.members_now(fitting), state.presence
     if members is None:
-        members = fitting.members(groups, now.width)
+        members, presence = fitting.members(groups, now.width), None
     elif regrouped:
         members = members.copy()
         for row in set(regrouped):
             if not fitting.codes.item(row):
                 members[before.groups.item(row)] -= 1
                 members[groups.item(row)] += 1
-    return GroupScores(now, groups, now.finals(members), members, fitting.version, regrouped)
+    return GroupScores(now, groups, now.finals(members, presence), members, fitting.version, regrouped)
 
 
 def grouped_scores(

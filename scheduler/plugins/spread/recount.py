@@ -18,6 +18,14 @@ class CountedQuery(Struct, frozen=True):
     mask: Mask | None
     """The rows that count, None = all."""
 
+    def counts_as(self, other: CountedQuery) -> bool:
+        """Whether both have the same changes to come, perhaps on other rows."""
+        return self.query_id == other.query_id and self.version == other.version
+
+    def at(self, version: int) -> CountedQuery:
+        """The same, once the counts have this version."""
+        return self if version == self.version else CountedQuery(self.query_id, version, self.mask)
+
 
 class Basis(Struct, frozen=True):
     """What a state's counts were made of."""
@@ -53,6 +61,6 @@ def changes_by_row(query: CountedQuery, view: View) -> tuple[CountedQuery, list[
     changes = counts.changes_since(query.query_id, query.version)
     if changes is None:
         return None
-    now = CountedQuery(query.query_id, counts.version(query.query_id), query.mask)
+    now = query.at(counts.version(query.query_id))
     # A pod that is being deleted does not count.
     return now, [(change.row, change.weight) for change in changes if change.weight]

@@ -358,4 +358,7 @@ def normalized(raw: Scores, counted: Scores) -> Scores:
 
 def worth(counts: Counts, constraint: Constraint, size: int) -> npt.NDArray[np.float64]:
     """The contribution of each count to the score; it grows with the number of domains."""
-    return counts.astype(np.float64) * go_log(size + 2) + float(constraint.max_skew - 1)
+    found: npt.NDArray[np.float64] = np.multiply(counts, go_log(size + 2), dtype=np.float64)
+    if constraint.max_skew != 1:
+        found += float(constraint.max_skew - 1)
+    return found

@@ -2,18 +2,26 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from typing import Unpack
+from collections.abc import Hashable
+from typing import ClassVar, Unpack
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.compose import build_profiles
 from scheduler.config.loading import load
 from scheduler.framework.class_run import ClassRun
 from scheduler.framework.classes.cache import ClassCache, PodClass
+from scheduler.framework.per_node import NodeView, PerNodeFilter, PerNodeScore
+from scheduler.framework.plugin import Reads, State
 from scheduler.framework.profile import Profile
+from scheduler.messages.status import Refusal
+from scheduler.objects.kinds import Kind
+from scheduler.objects.node import Node
 from scheduler.plugins.registry import registry
 from scheduler.testing.documents import PodFields
 from scheduler.testing.objects import node, pod
+from tests.builders import service
 
 PROFILE: Profile = next(iter(build_profiles(load(), registry()).values()))
 
@@ -25,14 +33,54 @@ def cluster(nodes: int) -> ClusterCache:
     return cache
 
 
-def find(classes: ClassCache, cache: ClusterCache, name: str, **fields: Unpack[PodFields]) -> PodClass:
+def find(
+    classes: ClassCache, cache: ClusterCache, name: str, profile: Profile = PROFILE, **fields: Unpack[PodFields]
+) -> PodClass:
     info = PodInfo(pod(name, **fields))
-    pod_class, fragments = classes.find(PROFILE, info, cache.view)
+    pod_class, fragments = classes.find(profile, info, cache.view)
     run = ClassRun(info, fragments, cache.view, cache.journal)
     pod_class.filters.refresh_pre_filters(run)
     pod_class.filters.refresh_rows(run)
     pod_class.scores.refresh(run, pod_class.filters.first)
     return pod_class
+
+
+class CountingItsStamps(PerNodeFilter, PerNodeScore):
+    """Goes by the number of services."""
+
+    name = "CountingItsStamps"
+    reads = Reads.NODE
+    asked: ClassVar[list[int]] = []
+
+    def fragment(self, pod: PodInfo, view: View) -> Hashable:
+        return ()
+
+    def stamp(self, fragment: Hashable, view: View) -> Hashable:
+        self.asked.append(view.version(Kind.SERVICE))
+        return view.version(Kind.SERVICE)
+
+    def filter_one(self, state: State, pod: PodInfo, node: Node, node_view: NodeView) -> Refusal | None:
+        return None
+
+    def score_one(self, state: State, pod: PodInfo, node: Node, node_view: NodeView) -> int:
+        return len(node_view.view.all(Kind.SERVICE))
+
+
+def test_a_plugin_that_filters_and_scores_is_asked_for_its_stamp_once_a_decision() -> None:
+    text = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {multiPoint: {enabled: [{name: CountingItsStamps}]}}
+"""
+    profile = next(iter(build_profiles(load(text), registry((CountingItsStamps,))).values()))
+    cache, classes = cluster(3), ClassCache()
+    CountingItsStamps.asked.clear()
+    for number in range(3):
+        cache.observe_object(Kind.SERVICE, service(f"s{number}", {"app": "web"}))
+        pod_class = find(classes, cache, f"p{number}", profile, cpu="1")
+        assert pod_class.scores.shares_of(0)["CountingItsStamps"] == number + 1
+    assert len(CountingItsStamps.asked) == 3
 
 
 def test_pods_of_one_template_are_one_class() -> None:
