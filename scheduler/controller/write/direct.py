@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable
 from typing import Any, Final
@@ -16,8 +17,9 @@ from msgspec import Struct
 from scheduler.config.own_version import own_version
 from scheduler.controller.write.credentials import Credentials
 from scheduler.controller.write.fence import Departure
-from scheduler.controller.write.http_connections import HttpConnections, Origin
+from scheduler.controller.write.http_connections import CONNECT_SECONDS, HttpConnections, Origin, connect
 from scheduler.controller.write.http_exchange import Exchange, HttpAnswer, HttpEnd
+from scheduler.controller.write.http_watch import WatchAnswer
 
 JSON: Final = "application/json"
 
@@ -55,6 +57,21 @@ class DirectWay:
     def start(self, write: Outgoing, departure: Departure, on_end: Callable[[HttpEnd], None]) -> Exchange:
         """``send`` without a coroutine: see ``HttpConnections.start``. Raises ValueError as ``send`` does."""
         return self.connections.start(self._request(write), write.seconds, departure, on_end)
+
+    async def watch(self, target: str, idle_seconds: float) -> WatchAnswer:
+        """The answer to a GET without an end, once its head is there: on a connection of its own, since a watch keeps it
+        until one of both ends. Raises OSError, TimeoutError (for a silence of ``idle_seconds``, too) and ValueError."""
+        request = self._request(Outgoing("GET", target, None, idle_seconds))
+        async with asyncio.timeout(CONNECT_SECONDS):
+            answer = await connect(
+                self.connections.origin, keep_alive_socket, lambda: WatchAnswer(request, idle_seconds)
+            )
+        try:
+            await answer.head()
+        except BaseException:
+            answer.close()
+            raise
+        return answer
 
     def _request(self, write: Outgoing) -> bytes:
         target = self._prefix + write.path

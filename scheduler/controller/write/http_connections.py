@@ -17,7 +17,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 
 from aiohappyeyeballs import start_connection
 from msgspec import Struct
@@ -36,6 +36,8 @@ HAPPY_EYEBALLS_SECONDS: Final = 0.25
 CLOCK_SECONDS: Final = 0.002
 """By how much the event loop's clock may stand before a timer's time: uvloop reads it once a turn, in milliseconds."""
 CLOSED_AS_OPENED: Final = "the server closed the connection as it was opened"
+
+AnyProtocol = TypeVar("AnyProtocol", bound=asyncio.Protocol)
 
 
 class Origin(Struct, frozen=True):
@@ -217,25 +219,8 @@ class HttpConnections:
             task.add_done_callback(self._connected)
 
     async def _connect(self) -> Connection:
-        origin, loop = self.origin, self._loop
         async with asyncio.timeout(CONNECT_SECONDS):
-            addresses = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
-            made = await start_connection(
-                addresses,
-                happy_eyeballs_delay=HAPPY_EYEBALLS_SECONDS,
-                interleave=1,
-                loop=loop,
-                socket_factory=self._make_socket,
-            )
-            try:
-                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                name = (origin.server_hostname or origin.host) if origin.ssl_context is not None else None
-                _, connection = await loop.create_connection(
-                    lambda: Connection(self), sock=made, ssl=origin.ssl_context, server_hostname=name
-                )
-            except BaseException:
-                made.close()
-                raise
+            connection = await connect(self.origin, self._make_socket, lambda: Connection(self))
             if connection.lost.done():
                 # ``lost_one`` has been called: it would keep a place for ever.
                 raise ConnectionError(CLOSED_AS_OPENED)
@@ -264,3 +249,28 @@ class HttpConnections:
         with suppress(ValueError):
             self._idle.remove(connection)
         self._open_more()
+
+
+async def connect(
+    origin: Origin, make_socket: Callable[..., socket.socket], make_protocol: Callable[[], AnyProtocol]
+) -> AnyProtocol:
+    """The protocol of a new connection. Raises OSError; the caller limits the time."""
+    loop = asyncio.get_running_loop()
+    addresses = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+    made = await start_connection(
+        addresses,
+        happy_eyeballs_delay=HAPPY_EYEBALLS_SECONDS,
+        interleave=1,
+        loop=loop,
+        socket_factory=make_socket,
+    )
+    try:
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        name = (origin.server_hostname or origin.host) if origin.ssl_context is not None else None
+        _, protocol = await loop.create_connection(
+            make_protocol, sock=made, ssl=origin.ssl_context, server_hostname=name
+        )
+    except BaseException:
+        made.close()
+        raise
+    return protocol
