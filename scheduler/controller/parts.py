@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from aiohttp import web
 from msgspec import Struct, field
 
 from scheduler.controller.calls.background import BackgroundCalls
@@ -18,6 +18,9 @@ from scheduler.controller.report.metrics import EngineGauges
 from scheduler.engine.attempt import Attempt
 from scheduler.objects.kinds import Kind
 
+if TYPE_CHECKING:
+    from aiohttp.web import RouteDef
+
 
 class Parts(Struct, frozen=True):
     """The shell's parts. ``gauges`` is usually the engine; ``observers`` receive each attempt (``explain``, the
@@ -28,9 +31,11 @@ class Parts(Struct, frozen=True):
     plugin_calls: Mapping[tuple[str, str, str], PluginCall] = field(default_factory=dict)
     background: BackgroundCalls = field(default_factory=dict)
     extender_ssl: Mapping[int, ExtenderTLS] = field(default_factory=dict)
+    has_extenders: bool = False
     kinds_sent_whole: frozenset[Kind] = frozenset()
     """The kinds whose objects are sent to extenders unchanged."""
-    routes: tuple[web.RouteDef, ...] = ()
+    routes: Callable[[], tuple[RouteDef, ...]] = tuple
+    """Imports and makes the pages: called in a thread, after the start."""
     observers: tuple[Callable[[Attempt], None], ...] = ()
     callbacks: OperatorCallbacks = field(default_factory=OperatorCallbacks)
     recorder: Recorder | None = None

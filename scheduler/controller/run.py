@@ -1,10 +1,11 @@
 """The scheduler's life cycle: start order, causes of its end, and shutdown (docs/kube-scheduler/cycle.md §1).
 
 1. The parts are made, the inbox first and the scheduling loop last: ``assembly.py``.
-2. Credentials are loaded, the server starts (probes answer while a big cluster loads), signals are caught: ``run``.
+2. Credentials are loaded, the pages' port is taken, signals are caught: ``run``.
 3. Loop, reflectors and the Lease start: ``_start``.
-4. When every kind is listed and applied, and if the Lease is ours, pods are taken, and kopf starts when there is
-   nothing else to do: ``_wait_for_sync``, ``_may_pop``.
+4. When every kind is listed and applied, and if the Lease is ours, pods are taken: ``_wait_for_sync``, ``_may_pop``.
+   What nothing before it needs is imported afterwards: the pages, or half a second after the start if a big cluster
+   still loads (``_serve_pages``), and kopf when there is nothing else to do (``_start_operator_when_idle``).
 5. SIGTERM: no further pod is taken, writes are settled, the Lease is given back, kopf stops; exit code 0: ``_leave``.
 6. The Lease is lost, or a vital task ends: exit code 1 at once.
 7. In any case all parts are closed: ``_close``.
@@ -43,6 +44,8 @@ EXIT_FAILED = 1
 SYNC_REPORT_SECONDS = 10.0
 SYNC_REPEAT_SECONDS = 60.0
 EVENT_SETTLE_SECONDS = 2.0
+PAGES_WAIT_SECONDS = 0.5
+"""Half of a probe's time-out where a Deployment states none; its connection is accepted meanwhile."""
 OPERATOR_WAIT_SECONDS = 30.0
 THREAD_STOP_SECONDS = 5.0
 
@@ -79,13 +82,14 @@ class Shell(Assembly):
         super().__init__(settings, parts, environment)
         self._election: Election | None = None
         self._operator: KopfOperator | None = None
+        self._has_synced = asyncio.Event()
 
     async def run(self) -> int:
         """Raises ConfigurationError for credentials that can't be used or a port that is taken."""
         signals = StopSignals()
         try:
             credentials = await self.client.connect()
-            await self.server.start()
+            self.server.listen()
             signals.install()
             serving = self._settings.serving
             scheme = "http" if serving.certificate is None else "https"
@@ -126,7 +130,15 @@ class Shell(Assembly):
             if self._settings.configuration_file:
                 watching = partial(self.reloader.watch, self._settings.configuration_file)
                 self._tasks.start("configuration file", watching, is_vital=False)
+        self._tasks.start("pages", self._serve_pages, is_vital=False)
         self._start_election()
+
+    async def _serve_pages(self) -> None:
+        """Probes answer while a big cluster loads; a small one is loaded before."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PAGES_WAIT_SECONDS):
+                await self._has_synced.wait()
+        await self.server.serve()
 
     def _start_reflectors(self) -> None:
         for reflector in self.reflectors:
@@ -155,6 +167,7 @@ class Shell(Assembly):
         garbage.keep_what_is_there()
         self._is_synced = True
         self.inbox.put(Synced())
+        self._has_synced.set()
         self._start_background()
         if self._settings.reconcile_seconds > 0:
             reconciling = partial(self.reconciler.run, self._settings.reconcile_seconds)

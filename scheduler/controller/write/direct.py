@@ -59,8 +59,8 @@ class DirectWay:
         return self.connections.start(self._request(write), write.seconds, departure, on_end)
 
     async def watch(self, target: str, idle_seconds: float) -> WatchAnswer:
-        """The answer to a GET without an end, once its head is there: on a connection of its own, since a watch keeps it
-        until one of both ends. Raises OSError, TimeoutError (for a silence of ``idle_seconds``, too) and ValueError."""
+        """The answer to a GET without an end, once its head is there; on a connection of its own, since a watch keeps
+        it to its end. Raises OSError, TimeoutError (for a silence of ``idle_seconds``, too) and ValueError."""
         request = self._request(Outgoing("GET", target, None, idle_seconds))
         async with asyncio.timeout(CONNECT_SECONDS):
             answer = await connect(
