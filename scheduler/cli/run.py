@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import structlog
 
@@ -39,9 +39,6 @@ from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.plugins.devices.candidates import load_selectors
 from scheduler.user_plugins.calls import background_calls, plugin_calls
-
-if TYPE_CHECKING:
-    from aiohttp.web import RouteDef
 
 
 def run(words: list[str]) -> int:
@@ -135,7 +132,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
     memory = PreemptionMemory()
     decisions = Decisions()
 
-    def routes() -> tuple[RouteDef, ...]:
+    def routes() -> tuple[Any, ...]:
         # With aiohttp and the questions, which nothing before the first decision needs.
         from scheduler.controller.serve import pages
         from scheduler.controller.serve.live import live_routes

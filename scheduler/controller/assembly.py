@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
@@ -33,7 +33,7 @@ from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.controller.report.outage import Outage
 from scheduler.controller.report.recorders import GroupRecorder, Recorder, attempt_log
 from scheduler.controller.report.tracing import start_tracing
-from scheduler.controller.serve.late_server import LateServer
+from scheduler.controller.serve.late_server import LateServer, LoadedServer
 from scheduler.controller.serve.reviews import review_client
 from scheduler.controller.settings import ShellSettings
 from scheduler.controller.shell_metrics import watch_serving, watch_shell
@@ -53,9 +53,6 @@ from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.writer import Writer
 from scheduler.messages.commands import ReportRepairs, TellBelieved, WriteEvent
 from scheduler.objects.kinds import Kind
-
-if TYPE_CHECKING:
-    from scheduler.controller.serve.server import HealthServer
 
 LEASE_OVERDUE_SECONDS: Final = 20.0
 EVENT_SOURCE: Final = "tandem-scheduler"  # of events about this scheduler
@@ -224,7 +221,7 @@ class Assembly:
             recorders.append(self.journal.write_group)
         return tuple(recorders)
 
-    def _load_server(self) -> HealthServer:
+    def _load_server(self) -> LoadedServer:
         # With all that needs aiohttp: see ``late_server``.
         from scheduler.controller.serve.loading import WhatPagesNeed, load_server
 
@@ -233,8 +230,9 @@ class Assembly:
             return "failed election to renew leadership on lease" if is_overdue else ""
 
         return load_server(
-            self._settings,
+            self._settings.serving,
             WhatPagesNeed(
+                hostname=self._settings.hostname,
                 metrics=self.metrics,
                 ready_checks={
                     "leaderElection": election,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -18,9 +18,6 @@ from scheduler.controller.report.metrics import EngineGauges
 from scheduler.engine.attempt import Attempt
 from scheduler.objects.kinds import Kind
 
-if TYPE_CHECKING:
-    from aiohttp.web import RouteDef
-
 
 class Parts(Struct, frozen=True):
     """The shell's parts. ``gauges`` is usually the engine; ``observers`` receive each attempt (``explain``, the
@@ -34,8 +31,8 @@ class Parts(Struct, frozen=True):
     has_extenders: bool = False
     kinds_sent_whole: frozenset[Kind] = frozenset()
     """The kinds whose objects are sent to extenders unchanged."""
-    routes: Callable[[], tuple[RouteDef, ...]] = tuple
-    """Imports and makes the pages: called in a thread, after the start."""
+    routes: Callable[[], tuple[Any, ...]] = tuple
+    """Imports and makes the pages, of type ``aiohttp.web.RouteDef``: called in a thread, after the start."""
     observers: tuple[Callable[[Attempt], None], ...] = ()
     callbacks: OperatorCallbacks = field(default_factory=OperatorCallbacks)
     recorder: Recorder | None = None

@@ -148,12 +148,11 @@ def _pairs(counts: Mapping[tuple[str, str], int]) -> list[tuple[tuple[str, ...],
 
 def watch_serving(metrics: SchedulerMetrics, server: LateServer, journal: Journal | None) -> None:
     """What clients of the pages, and a slow disk, were not given."""
-    counts = server.counts
     text = "Connections to the pages that were cut or refused, so that others get through."
     metrics.watch_number(
         "tandem_page_connections_cut",
         text,
-        lambda: counts.displaced + counts.refused + counts.overdue,
+        lambda: server.counts.cut,
         is_counter=True,
     )
     if journal is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import structlog
 
@@ -15,10 +15,16 @@ from scheduler.extenders.answers import shortened
 from scheduler.messages.commands import CallExtender
 from scheduler.messages.stimuli import ExtenderAnswered
 
-if TYPE_CHECKING:
-    from scheduler.controller.calls.extender_session import ExtenderSession
-
 log = structlog.get_logger()
+
+
+class Session(Protocol):
+    """What is used of an ``ExtenderSession``, whose module imports aiohttp."""
+
+    async def close(self) -> None: ...
+
+    async def ask(self, command: CallExtender) -> ExtenderAnswered:
+        """Raises TimeoutError, OSError, and what the fence raises."""
 
 
 class ExtenderCalls:
@@ -33,7 +39,7 @@ class ExtenderCalls:
         self._on_answer = on_answer
         self._leadership = leadership
         self._tls = tls or {}
-        self._session: ExtenderSession | None = None
+        self._session: Session | None = None
         self._calls: set[asyncio.Task[None]] = set()
         self._binding: set[asyncio.Task[None]] = set()
         """The calls that bind."""
@@ -87,7 +93,7 @@ class ExtenderCalls:
             answer = ExtenderAnswered(command.ticket, error=shortened(answer.error))
         self._on_answer(answer)
 
-    def _opened_session(self) -> ExtenderSession:
+    def _opened_session(self) -> Session:
         if self._session is None:
             from scheduler.controller.calls.extender_session import ExtenderSession
 

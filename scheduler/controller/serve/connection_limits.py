@@ -31,3 +31,8 @@ class ConnectionCounts(Struct):
     """New connections refused because no other could be replaced."""
     overdue: int = 0
     """Connections closed at their deadline."""
+
+    @property
+    def cut(self) -> int:
+        """Those that were cut or refused, so that others get through."""
+        return self.displaced + self.refused + self.overdue

@@ -34,11 +34,9 @@ class Connections:
     ``context`` is called for each connection, since certificates are renewed; None: plain HTTP.
     """
 
-    def __init__(
-        self, context: Callable[[], ssl.SSLContext | None], limits: ConnectionLimits, counts: ConnectionCounts
-    ) -> None:
+    def __init__(self, context: Callable[[], ssl.SSLContext | None], limits: ConnectionLimits) -> None:
         self.limits = limits
-        self.counts = counts
+        self.counts = ConnectionCounts()
         self._context = context
         self._new_protocol: Callable[[], asyncio.Protocol] = asyncio.Protocol
         self._open: set[_Connection] = set()

@@ -16,7 +16,7 @@ from scheduler.controller.serve.page_steps import watching_steps
 from scheduler.controller.serve.pages import shadow_route
 from scheduler.controller.serve.same_origin import of_same_site
 from scheduler.controller.serve.server import Check, HealthServer
-from scheduler.controller.settings import ShellSettings
+from scheduler.controller.serve.serving_settings import ServingSettings
 from scheduler.controller.step_watch import Step
 from scheduler.controller.write.client import ApiClient
 
@@ -24,6 +24,7 @@ from scheduler.controller.write.client import ApiClient
 class WhatPagesNeed(Struct, frozen=True):
     """Parts of the shell that pages show or use. ``reviews``: the client that asks for visitors' rights."""
 
+    hostname: str
     metrics: SchedulerMetrics
     ready_checks: Mapping[str, Check]
     routes: tuple[RouteDef, ...]
@@ -33,12 +34,12 @@ class WhatPagesNeed(Struct, frozen=True):
     server: LateServer
 
 
-def load_server(settings: ShellSettings, needed: WhatPagesNeed) -> HealthServer:
+def load_server(settings: ServingSettings, needed: WhatPagesNeed) -> HealthServer:
     routes = needed.routes
     if needed.shadow is not None:
         routes += (shadow_route(needed.shadow),)
     return HealthServer(
-        settings.serving,
+        settings,
         needed.metrics.registry,
         ready_checks=needed.ready_checks,
         configz=needed.server.configz,
@@ -46,9 +47,8 @@ def load_server(settings: ShellSettings, needed: WhatPagesNeed) -> HealthServer:
         routes=routes,
         guards=(
             watching_steps(needed.step),
-            *guards(needed.reviews, settings.serving.access),
-            of_same_site(settings.hostname),
+            *guards(needed.reviews, settings.access),
+            of_same_site(needed.hostname),
             refusing_unasked(),
         ),
-        counts=needed.server.counts,
     )

@@ -56,7 +56,6 @@ class HealthServer:
         reset_metrics: Callable[[], None] = lambda: None,
         routes: tuple[web.RouteDef, ...] = (),
         guards: tuple[Middleware, ...] = (),
-        counts: ConnectionCounts | None = None,
     ) -> None:
         self._settings = settings
         self._registry = registry
@@ -69,9 +68,7 @@ class HealthServer:
         self._runner: web.AppRunner | None = None
         certificate = settings.certificate
         self.connections = Connections(
-            lambda: certificate.context if certificate is not None else None,
-            settings.limits,
-            counts or ConnectionCounts(),
+            lambda: certificate.context if certificate is not None else None, settings.limits
         )
         self.port = 0
         """The listening port, once started."""
@@ -103,6 +100,14 @@ class HealthServer:
         self.connections.serve(sockets, runner.server)
         self._runner = runner
         self.port = sockets[0].getsockname()[1]
+
+    @property
+    def counts(self) -> ConnectionCounts:
+        return self.connections.counts
+
+    @property
+    def open_connections(self) -> int:
+        return len(self.connections)
 
     async def close(self) -> None:
         runner, self._runner = self._runner, None
