@@ -53,7 +53,7 @@ class LeaderWay:
         self._access = access
         settings = ConnectionSettings(kubeconfig=access.kubeconfig, context=access.context)
         source = CredentialSource(settings, environment)
-        self._client = ApiClient(source, timeout_seconds=TIMEOUT_SECONDS, directly=Directly.ALL_BUT_WATCHES)
+        self._client = ApiClient(source, timeout_seconds=TIMEOUT_SECONDS, directly=Directly.ALL)
         self._known: tuple[Announcement, str] | None = None
         """The leader, and a token for it."""
         self._known_until = 0.0

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -25,11 +26,6 @@ from scheduler.controller.report.decisions import Decisions
 from scheduler.controller.report.engine_gauges import GaugesOfEngine
 from scheduler.controller.report.logs import configure_logs
 from scheduler.controller.run import run_blocking
-from scheduler.controller.serve import pages
-from scheduler.controller.serve.live import live_routes
-from scheduler.controller.serve.page_files import page_routes
-from scheduler.controller.serve.questions import Questions
-from scheduler.controller.serve.snapshot_page import snapshot_route
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.engine.engine import Engine
@@ -134,8 +130,24 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         return Basis(profiles, configuration.kube.percentage_of_nodes_to_score)
 
     memory = PreemptionMemory()
-    questions = Questions(engine, read_clock, basis_of, prepared.settings.hostname)
     decisions = Decisions()
+
+    def routes() -> tuple[Any, ...]:
+        # With aiohttp and the questions, which nothing before the first decision needs.
+        from scheduler.controller.serve import pages
+        from scheduler.controller.serve.live import live_routes
+        from scheduler.controller.serve.page_files import page_routes
+        from scheduler.controller.serve.questions import Questions
+        from scheduler.controller.serve.snapshot_page import snapshot_route
+
+        return (
+            *pages.routes(engine, read_clock, memory),
+            *Questions(engine, read_clock, basis_of, prepared.settings.hostname).routes(),
+            snapshot_route(engine, history, about, read_clock),
+            *live_routes(engine, decisions),
+            *page_routes(),
+        )
+
     return Parts(
         engine=recorded or engine,
         recorder=recorder,
@@ -144,14 +156,9 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         plugin_calls=plugin_calls(prepared.profiles, client_for_plugins),
         background=background_calls(prepared.profiles, client_for_plugins),
         extender_ssl=prepared.extender_ssl,
+        has_extenders=bool(prepared.configuration.kube.extenders),
         kinds_sent_whole=kinds_sent_whole(prepared.configuration.kube.extenders),
-        routes=(
-            *pages.routes(engine, read_clock, memory),
-            *questions.routes(),
-            snapshot_route(engine, history, about, read_clock),
-            *live_routes(engine, decisions),
-            *page_routes(),
-        ),
+        routes=routes,
         observers=(memory.observe, decisions.observe),
         culprit=lambda: _culprit(engine),
         load_selectors=load_selectors,

@@ -33,13 +33,8 @@ from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.controller.report.outage import Outage
 from scheduler.controller.report.recorders import GroupRecorder, Recorder, attempt_log
 from scheduler.controller.report.tracing import start_tracing
-from scheduler.controller.serve.authorization import guards
-from scheduler.controller.serve.names import refusing_unasked
-from scheduler.controller.serve.page_steps import watching_steps
-from scheduler.controller.serve.pages import shadow_route
+from scheduler.controller.serve.late_server import LateServer, LoadedServer
 from scheduler.controller.serve.reviews import review_client
-from scheduler.controller.serve.same_origin import of_same_site
-from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.settings import ShellSettings
 from scheduler.controller.shell_metrics import watch_serving, watch_shell
 from scheduler.controller.tasks import Tasks
@@ -102,6 +97,8 @@ class Assembly:
             self.client, leadership, settings.hostname, settings.writer, self.outbox, read_clock
         )
         self.extenders = ExtenderCalls(self.inbox.put, leadership, parts.extender_ssl)
+        if parts.has_extenders:
+            self.extenders.load()
         self.plugins = PluginCalls(self.inbox.put, leadership, parts.plugin_calls)
         plugin_inbox = PluginInbox(parts.engine.waiting_pods, self.inbox.put)
         self.background = BackgroundParts(plugin_inbox, parts.background, leadership)
@@ -152,7 +149,7 @@ class Assembly:
             dressed=self.refusals.dressed,
             step=self.loop.steps.step,
         )
-        self.server = self._server()
+        self.server = LateServer(settings.serving, self._load_server, settings.component_config)
         self.reloader = self._reloader(parts.prepare) if parts.prepare is not None else None
         watch_serving(self.metrics, self.server, self.journal)
         self._tasks = Tasks(self._end, self.metrics.task_failures)
@@ -224,32 +221,31 @@ class Assembly:
             recorders.append(self.journal.write_group)
         return tuple(recorders)
 
-    def _server(self) -> HealthServer:
+    def _load_server(self) -> LoadedServer:
+        # With all that needs aiohttp: see ``late_server``.
+        from scheduler.controller.serve.loading import WhatPagesNeed, load_server
+
         def election() -> str:
             is_overdue = self.token is not None and self.token.overdue_seconds > LEASE_OVERDUE_SECONDS
             return "failed election to renew leadership on lease" if is_overdue else ""
 
-        routes = self._parts.routes
-        if self.shadow is not None:
-            routes += (shadow_route(self.shadow),)
-        return HealthServer(
+        return load_server(
             self._settings.serving,
-            self.metrics.registry,
-            ready_checks={
-                "leaderElection": election,
-                "shutdown": lambda: "process is shutting down" if self._is_stopping else "",
-                "sched-handler-sync": lambda: "" if self._is_synced else "handlers are not fully synchronized",
-                "watches": lambda: silent_kinds(self.reflectors),
-                "tasks": lambda: self._tasks.trouble(),
-            },
-            component_config=self._settings.component_config,
-            reset_metrics=self.metrics.instruments.reset,
-            routes=routes,
-            guards=(
-                watching_steps(self.loop.steps.step),
-                *guards(self.page_client, self._settings.serving.access),
-                of_same_site(self._settings.hostname),
-                refusing_unasked(),
+            WhatPagesNeed(
+                hostname=self._settings.hostname,
+                metrics=self.metrics,
+                ready_checks={
+                    "leaderElection": election,
+                    "shutdown": lambda: "process is shutting down" if self._is_stopping else "",
+                    "sched-handler-sync": lambda: "" if self._is_synced else "handlers are not fully synchronized",
+                    "watches": lambda: silent_kinds(self.reflectors),
+                    "tasks": lambda: self._tasks.trouble(),
+                },
+                routes=self._parts.routes(),
+                shadow=self.shadow,
+                step=self.loop.steps.step,
+                reviews=self.page_client,
+                server=self.server,
             ),
         )
 

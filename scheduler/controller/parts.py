@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
-from aiohttp import web
 from msgspec import Struct, field
 
 from scheduler.controller.calls.background import BackgroundCalls
@@ -28,9 +28,11 @@ class Parts(Struct, frozen=True):
     plugin_calls: Mapping[tuple[str, str, str], PluginCall] = field(default_factory=dict)
     background: BackgroundCalls = field(default_factory=dict)
     extender_ssl: Mapping[int, ExtenderTLS] = field(default_factory=dict)
+    has_extenders: bool = False
     kinds_sent_whole: frozenset[Kind] = frozenset()
     """The kinds whose objects are sent to extenders unchanged."""
-    routes: tuple[web.RouteDef, ...] = ()
+    routes: Callable[[], tuple[Any, ...]] = tuple
+    """Imports and makes the pages, of type ``aiohttp.web.RouteDef``: called in a thread, after the start."""
     observers: tuple[Callable[[Attempt], None], ...] = ()
     callbacks: OperatorCallbacks = field(default_factory=OperatorCallbacks)
     recorder: Recorder | None = None

@@ -15,7 +15,7 @@ from scheduler.controller.report.instruments import ReadCounter
 from scheduler.controller.report.journal import Journal
 from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.controller.report.plugin_watch import PLUGIN_WATCH
-from scheduler.controller.serve.server import HealthServer
+from scheduler.controller.serve.late_server import LateServer
 from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.write.events import EventRecorder
 
@@ -146,14 +146,13 @@ def _pairs(counts: Mapping[tuple[str, str], int]) -> list[tuple[tuple[str, ...],
     return [(labels, float(count)) for labels, count in counts.items()]
 
 
-def watch_serving(metrics: SchedulerMetrics, server: HealthServer, journal: Journal | None) -> None:
+def watch_serving(metrics: SchedulerMetrics, server: LateServer, journal: Journal | None) -> None:
     """What clients of the pages, and a slow disk, were not given."""
-    counts = server.connections.counts
     text = "Connections to the pages that were cut or refused, so that others get through."
     metrics.watch_number(
         "tandem_page_connections_cut",
         text,
-        lambda: counts.displaced + counts.refused + counts.overdue,
+        lambda: server.counts.cut,
         is_counter=True,
     )
     if journal is not None:

@@ -32,9 +32,11 @@ def test_no_import_is_hidden_behind_a_type_checking_guard() -> None:
 LOADED_WHEN_NEEDED = {
     "scheduler/__main__.py",  # every command, for kubectl's completion
     "scheduler/cli/main.py",  # argparse and rich, which `version` does without
-    "scheduler/cli/run.py",  # rich
+    "scheduler/cli/run.py",  # rich; aiohttp and the pages, before the first decision
     "scheduler/cli/asking.py",  # all of the scheduler, or the way to its leader, for a question to another one
     "scheduler/config/own_version.py",  # importlib.metadata
+    "scheduler/controller/assembly.py",  # aiohttp and the pages, before the first decision
+    "scheduler/controller/calls/extender_calls.py",  # aiohttp, where there are no extenders
     "scheduler/controller/operator.py",  # kopf
     "scheduler/controller/serve/tls.py",  # cryptography, where no HTTPS is served
     "scheduler/controller/write/client.py",  # aiohttp, for commands that ask one question

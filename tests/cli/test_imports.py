@@ -79,10 +79,12 @@ def test_asking_loads_neither_the_engine_nor_the_clients_models(command: tuple[s
     assert not modules & heavy
 
 
-def test_run_loads_neither_kopf_nor_cel_nor_the_clients_models_before_its_requests(tmp_path: Path) -> None:
+def test_run_loads_neither_kopf_nor_aiohttp_nor_the_pages_before_its_requests(tmp_path: Path) -> None:
     modules = loaded("run", "--serving-http", "--write-config-to", str(tmp_path / "written"))
     assert {*ENGINE, "scheduler.controller.run", "scheduler.controller.operator"} <= modules
-    assert not modules & {"kopf", "opentelemetry", "cryptography", "scheduler.simulate", MODELS, *CEL}
+    libraries = {"kopf", "aiohttp", "opentelemetry", "cryptography", MODELS, *CEL}
+    pages = {"scheduler.controller.serve.server", "scheduler.controller.serve.questions", "scheduler.simulate"}
+    assert not modules & (libraries | pages)
 
 
 def test_a_command_that_shows_help_loads_none_of_the_others() -> None:

@@ -43,7 +43,7 @@ async def client(connection: ConnectionSettings) -> AsyncIterator[ApiClient]:
     await made.close()
 
 
-@pytest.fixture(params=[Directly.WRITES, Directly.NOTHING], ids=["direct", "aiohttp"])
+@pytest.fixture(params=[Directly.ALL, Directly.NOTHING], ids=["direct", "aiohttp"])
 def directly(request: pytest.FixtureRequest) -> Directly:
     """Writes leave by connections of our own, or by aiohttp: what holds of one holds of the other."""
     chosen: Directly = request.param

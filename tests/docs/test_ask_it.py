@@ -40,7 +40,6 @@ async def run(command: str, capfd: pytest.CaptureFixture[str]) -> list[str]:
         ServingSettings("127.0.0.1", 1),
         SchedulerMetrics().registry,
         ready_checks={},
-        component_config={},
         routes=questions.routes(),
     )
     await server.start_on(0)

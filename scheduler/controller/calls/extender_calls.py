@@ -1,30 +1,30 @@
-"""Sends the engine's extender calls over HTTP; each answer returns as a stimulus. A call that binds is a write."""
+"""Carries out the engine's extender calls; each answer returns as a stimulus. A call that binds is a write."""
 
 from __future__ import annotations
 
 import asyncio
-import io
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Protocol
 
-import aiohttp
 import structlog
 
 from scheduler.controller.calls.extender_tls import ExtenderTLS
 from scheduler.controller.write.fence import Departure, fenced
-from scheduler.controller.write.fenced_request import FencedRequest
 from scheduler.controller.write.leadership import Leadership, LeadershipLost
 from scheduler.extenders.answers import shortened
 from scheduler.messages.commands import CallExtender
 from scheduler.messages.stimuli import ExtenderAnswered
 
-MAX_ANSWER_BYTES: Final = 64 * 2**20
-ANSWER_BYTES_UNASKED: Final = 4 * 2**20
-"""Bytes that an answer may have beyond twice its request: reasons of nodes, or victims that were not sent. For 5,000
-nodes, 800 bytes each. A correct answer repeats at most its request; without this bound 128 binds under way could hold 8
-GiB of answers."""
-
 log = structlog.get_logger()
+
+
+class Session(Protocol):
+    """What is used of an ``ExtenderSession``, whose module imports aiohttp."""
+
+    async def close(self) -> None: ...
+
+    async def ask(self, command: CallExtender) -> ExtenderAnswered:
+        """Raises TimeoutError, OSError, and what the fence raises."""
 
 
 class ExtenderCalls:
@@ -39,10 +39,14 @@ class ExtenderCalls:
         self._on_answer = on_answer
         self._leadership = leadership
         self._tls = tls or {}
-        self._session: aiohttp.ClientSession | None = None
+        self._session: Session | None = None
         self._calls: set[asyncio.Task[None]] = set()
         self._binding: set[asyncio.Task[None]] = set()
         """The calls that bind."""
+
+    def load(self) -> None:
+        """Import what calls need, before the first of them: 0.1 s, which no scheduler without extenders pays."""
+        self._opened_session()
 
     def submit(self, command: CallExtender) -> None:
         call = asyncio.create_task(self._call(command), name=f"extender {command.extender} {command.verb}")
@@ -75,12 +79,12 @@ class ExtenderCalls:
         try:
             async with asyncio.timeout(command.timeout_seconds):
                 with fenced(departure):
-                    answer = await self._ask(command)
+                    answer = await self._opened_session().ask(command)
         except LeadershipLost as error:
             answer = ExtenderAnswered(command.ticket, error=str(error))
         except TimeoutError:
             answer = ExtenderAnswered(command.ticket, error=f"no answer within {command.timeout_seconds:g}s")
-        except (aiohttp.ClientError, OSError) as error:
+        except OSError as error:
             answer = ExtenderAnswered(command.ticket, error=str(error) or type(error).__name__)
         except Exception as error:
             log.exception("Extender call failed", url=command.url)
@@ -89,42 +93,9 @@ class ExtenderCalls:
             answer = ExtenderAnswered(command.ticket, error=shortened(answer.error))
         self._on_answer(answer)
 
-    async def _ask(self, command: CallExtender) -> ExtenderAnswered:
+    def _opened_session(self) -> Session:
         if self._session is None:
-            # The decompressed size of an answer has no limit, so only uncompressed answers are requested and accepted.
-            self._session = aiohttp.ClientSession(
-                request_class=FencedRequest,
-                trust_env=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-                headers={"Accept-Encoding": "identity"},
-            )
-        tls = self._tls.get(command.extender)
-        async with self._session.post(
-            command.url,
-            data=io.BytesIO(command.body),  # sent in pieces: 50 MB of nodes in one would hold up the loop
-            headers={"Content-Type": "application/json"},
-            timeout=aiohttp.ClientTimeout(total=command.timeout_seconds),
-            ssl=tls.context if tls is not None else True,
-            server_hostname=tls.server_name or None if tls is not None else None,
-            allow_redirects=False,
-        ) as response:
-            if response.status != 200:
-                text = f"failed {command.verb} with extender at URL {command.url}, code {response.status}"
-                return ExtenderAnswered(command.ticket, error=text)
-            return await _read_whole(response, command)
+            from scheduler.controller.calls.extender_session import ExtenderSession
 
-
-async def _read_whole(response: aiohttp.ClientResponse, command: CallExtender) -> ExtenderAnswered:
-    """The whole body, or a fault if it exceeds its limit; the rest is then not read."""
-    limit = min(MAX_ANSWER_BYTES, ANSWER_BYTES_UNASKED + 2 * len(command.body))
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in response.content.iter_any():
-        size += len(chunk)
-        if size > limit:
-            response.close()
-            text = f"{command.verb} with extender at URL {command.url}: the answer is longer than {limit} bytes"
-            return ExtenderAnswered(command.ticket, error=text)
-        chunks.append(chunk)
-    return ExtenderAnswered(command.ticket, body=b"".join(chunks))
+            self._session = ExtenderSession(self._tls)
+        return self._session

@@ -11,7 +11,7 @@ from scheduler.controller.lead.lease import Claimant, LeaseElector
 from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.report.outage import Outage
 from scheduler.controller.side_loop import SideLoop
-from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.client import ApiClient, Directly
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.leadership import LeaseToken
 from scheduler.errors import ApiError
@@ -53,7 +53,9 @@ class Election:
     async def _elect(self) -> None:
         # A client of its own: another thread, and the renew deadline as its limit.
         settings = self._settings
-        client = ApiClient(self._credentials, connections=4, timeout_seconds=settings.renew_deadline)
+        client = ApiClient(
+            self._credentials, connections=4, timeout_seconds=settings.renew_deadline, directly=Directly.ALL
+        )
         try:
             won = self._on_won
             await LeaseElector(

@@ -17,7 +17,8 @@ from typing import Any, Final, cast
 import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from msgspec import Struct
+
+from scheduler.controller.serve.connection_limits import ConnectionCounts, ConnectionLimits
 
 ACCEPT_RETRY_SECONDS: Final = 0.1
 """Delay after a failed accept: without free file descriptors the next one would fail at once."""
@@ -25,34 +26,6 @@ HEAD_END: Final = b"\r\n\r\n"
 TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 log = structlog.get_logger()
-
-
-class ConnectionLimits(Struct, frozen=True):
-    """Numbers of connections, seconds and bytes."""
-
-    connections: int = 256
-    connections_of_address: int = 64
-    handshake_seconds: float = 10.0
-    head_seconds: float = 10.0
-    """From a connection's start to the end of its first request's head."""
-    request_seconds: float = 60.0
-    """From a request's head until the page is ready."""
-    idle_seconds: float = 90.0
-    """From then until the page is sent and the next request's head is complete; as in kube-scheduler."""
-    head_bytes: int = 32 * 2**10
-    """Bytes received without completing a request. A token has 16 KiB at most."""
-
-
-class ConnectionCounts(Struct):
-    """Counters for metrics."""
-
-    accepted: int = 0
-    displaced: int = 0
-    """Connections closed for a newer one, before they had completed a request."""
-    refused: int = 0
-    """New connections refused because no other could be replaced."""
-    overdue: int = 0
-    """Connections closed at their deadline."""
 
 
 class Connections:

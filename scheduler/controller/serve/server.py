@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
 
+from scheduler.controller.serve.connection_limits import ConnectionCounts
 from scheduler.controller.serve.connections import Connections
 from scheduler.controller.serve.exposition import exposition
 from scheduler.controller.serve.listening import listening_sockets
@@ -38,10 +39,11 @@ _LOGGER.addFilter(_ClientsFaults())
 
 
 class HealthServer:
-    """The server; start it before anything is synced, since liveness must work while a large cluster loads.
+    """The server; ``late_server`` says when it starts.
 
     ``/readyz`` runs ``ready_checks``, ``/livez`` only answers; ``/healthz`` shows leader election only, as in
-    kube-scheduler. ``routes`` adds further pages (debug and web). ``guards`` are the middlewares of every request.
+    kube-scheduler; ``/configz`` what ``configz`` returns. ``routes`` adds further pages (debug and web). ``guards`` are
+    the middlewares of every request.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class HealthServer:
         registry: CollectorRegistry,
         *,
         ready_checks: Mapping[str, Check],
-        component_config: Mapping[str, Any],
+        configz: Callable[[], Mapping[str, Any]] = dict,
         reset_metrics: Callable[[], None] = lambda: None,
         routes: tuple[web.RouteDef, ...] = (),
         guards: tuple[Middleware, ...] = (),
@@ -59,10 +61,7 @@ class HealthServer:
         self._registry = registry
         self._ready_checks = ready_checks
         self._indicators = HealthIndicators()
-        self.component_config = component_config
-        """The configuration that ``/configz`` shows; replaced by a reload."""
-        self.tandem_config: Mapping[str, Any] = {}
-        self.last_reload: Callable[[], msgspec.Struct | None] = lambda: None
+        self._shown_configuration = configz
         self._reset_metrics = reset_metrics
         self._routes = routes
         self._guards = guards
@@ -85,7 +84,10 @@ class HealthServer:
 
     async def start_on(self, port: int) -> None:
         """As ``start``, on this port; 0 means any free one."""
-        sockets = listening_sockets(self._settings.bind_address, port)
+        await self.serve_on(listening_sockets(self._settings.bind_address, port))
+
+    async def serve_on(self, sockets: Sequence[socket.socket]) -> None:
+        """Starts to answer on these listening sockets."""
         runner = web.AppRunner(
             self._application(),
             handle_signals=False,
@@ -98,6 +100,14 @@ class HealthServer:
         self.connections.serve(sockets, runner.server)
         self._runner = runner
         self.port = sockets[0].getsockname()[1]
+
+    @property
+    def counts(self) -> ConnectionCounts:
+        return self.connections.counts
+
+    @property
+    def open_connections(self) -> int:
+        return len(self.connections)
 
     async def close(self) -> None:
         runner, self._runner = self._runner, None
@@ -139,11 +149,7 @@ class HealthServer:
         return web.Response(text="metrics reset\n")
 
     async def _configz(self, _request: web.Request) -> web.Response:
-        page = {"componentconfig": dict(self.component_config), "tandemconfig": dict(self.tandem_config)}
-        last = self.last_reload()
-        if last is not None:
-            page["lastReload"] = msgspec.to_builtins(last)
-        return web.json_response(page)
+        return web.json_response(self._shown_configuration())
 
 
 async def _index(paths: tuple[str, ...], _request: web.Request) -> web.Response:

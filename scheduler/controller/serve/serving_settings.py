@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from scheduler.controller.serve.connections import ConnectionLimits
+from scheduler.controller.serve.connection_limits import ConnectionLimits
 from scheduler.controller.serve.tls import ServingCertificate
 
 

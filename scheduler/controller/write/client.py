@@ -63,8 +63,7 @@ class Directly(Enum):
     """Which requests of a client leave without aiohttp."""
 
     NOTHING = "nothing"
-    WRITES = "fenced requests, and watches"
-    ALL_BUT_WATCHES = "all requests but watches"
+    ALL = "all requests"
 
 
 class ApiClient:
@@ -134,9 +133,9 @@ class ApiClient:
         credentials = await self._current_credentials()
         target = f"{path}?{urlencode(query, quote_via=quote)}" if query else path
         seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
-        is_direct = self._directly is Directly.ALL_BUT_WATCHES if departure is None else body is not None
+        is_direct = self._direct is not None and (departure is None or body is not None)
         try:
-            if is_direct and self._direct is not None:
+            if is_direct:
                 outgoing = Outgoing(method, target, body, seconds, content_type)
                 answer = await self._send_directly(credentials, outgoing, departure)
             else:
@@ -189,7 +188,7 @@ class ApiClient:
         target = f"{path}?{urlencode(query, quote_via=quote)}"
 
         def send(current: Credentials) -> Awaitable[OpenAnswer]:
-            if self._directly is Directly.WRITES and self._direct is not None:
+            if self._direct is not None:
                 return self._way().watch(target, idle_seconds)
             return self._other_way().watch(current, target, idle_seconds)
 
@@ -317,5 +316,5 @@ def client_of(connection: ConnectionSettings, environment: Mapping[str, str]) ->
         limiter=limiter,
         connections=SCHEDULER_CONNECTIONS,
         timeout_seconds=connection.timeout_seconds,
-        directly=Directly.WRITES,
+        directly=Directly.ALL,
     )

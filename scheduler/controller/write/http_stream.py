@@ -53,6 +53,7 @@ class Stream(Exchange, kw_only=True):
         self.unread_bytes = 0
         if self.is_paused and self.connection is not None:
             self.is_paused = False
+            self.deadline = self.loop.time() + self.idle_seconds
             self.connection.go_on()
         return body
 
@@ -60,6 +61,13 @@ class Stream(Exchange, kw_only=True):
         """An answer that is no success."""
         assert isinstance(self.last, Answer)
         return self.last
+
+    def fail(self, error: Exception) -> None:
+        """End it now, but for a silence of our own making: while nothing is taken from the socket."""
+        if self.is_paused and isinstance(error, TimeoutError):
+            self.deadline = self.loop.time() + self.idle_seconds
+        else:
+            super().fail(error)
 
     def close(self) -> None:
         """Nothing more of it is read. Its connection is closed, unless the answer is over."""

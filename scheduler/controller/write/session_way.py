@@ -1,4 +1,4 @@
-"""The way of aiohttp to the API server: lists, watches, and all requests through proxies.
+"""The way of aiohttp to the API server: all requests through proxies, and of clients that ask for it.
 
 ``client`` imports this module with its first such request: aiohttp takes longer to import than a command that asks one
 question takes for everything else.

@@ -14,7 +14,8 @@ import pytest
 from aiohttp import web
 from prometheus_client.exposition import generate_latest
 
-from scheduler.controller.calls.extender_calls import ANSWER_BYTES_UNASKED, ExtenderCalls
+from scheduler.controller.calls.extender_calls import ExtenderCalls
+from scheduler.controller.calls.extender_session import ANSWER_BYTES_UNASKED
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.leadership import AlwaysHeld

@@ -75,7 +75,6 @@ async def served(routes: tuple[web.RouteDef, ...], guards: tuple[Middleware, ...
         ServingSettings("127.0.0.1", 1),
         SchedulerMetrics().registry,
         ready_checks={},
-        component_config={},
         routes=routes,
         guards=guards,
     )

@@ -95,7 +95,6 @@ async def serving(
         ServingSettings("127.0.0.1", 1, certificate, settings),
         SchedulerMetrics().registry,
         ready_checks={},
-        component_config={},
         guards=(check,),
     )
     await server.start_on(0)

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from scheduler.controller.report.metrics import SchedulerMetrics
-from scheduler.controller.serve.connections import ConnectionLimits
+from scheduler.controller.serve.connection_limits import ConnectionLimits
 from scheduler.controller.serve.listening import listening_sockets
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.serve.serving_settings import ServingSettings
@@ -39,7 +39,6 @@ async def serving(
         ServingSettings(address, 1, certificate, None, ConnectionLimits(**limits)),  # type: ignore[arg-type]
         SchedulerMetrics().registry,
         ready_checks={},
-        component_config={},
     )
     await server.start_on(0)
     try:

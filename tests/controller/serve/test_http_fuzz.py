@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.controller.serve.authentication import Authenticator
 from scheduler.controller.serve.authorization import Authorizer, OpenPaths, guard
-from scheduler.controller.serve.connections import ConnectionLimits
+from scheduler.controller.serve.connection_limits import ConnectionLimits
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.serve.serving_settings import AccessSettings, ServingSettings
 from scheduler.errors import ApiError
@@ -95,7 +95,6 @@ async def ask_all(requests: list[bytes]) -> None:
         ServingSettings("127.0.0.1", 1, None, access, ConnectionLimits(head_seconds=0.05, idle_seconds=0.05)),
         SchedulerMetrics().registry,
         ready_checks={},
-        component_config={},
         routes=(web.get("/debug/why/{namespace}/{name}", page),),
         guards=(check,),
     )

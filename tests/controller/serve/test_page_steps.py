@@ -90,7 +90,6 @@ async def test_a_page_is_timed_by_the_name_of_its_route_and_metrics_are_many_ste
         ServingSettings("127.0.0.1", 1),
         metrics.registry,
         ready_checks={},
-        component_config={},
         reset_metrics=metrics.instruments.reset,
         routes=(web.get("/debug/why/{name}", why),),
         guards=(watching_steps(steps.step),),

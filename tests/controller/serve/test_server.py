@@ -31,7 +31,7 @@ class Checked:
             ServingSettings("127.0.0.1", port),
             self.metrics.registry,
             ready_checks={"leaderElection": lambda: "", "sched-handler-sync": lambda: self.problem},
-            component_config={"kind": "KubeSchedulerConfiguration"},
+            configz=lambda: {"componentconfig": {"kind": "KubeSchedulerConfiguration"}, "tandemconfig": {}},
             reset_metrics=self.metrics.instruments.reset,
             routes=(web.get("/extra", extra),),
         )

@@ -40,7 +40,6 @@ async def serving(certificate: ServingCertificate) -> AsyncIterator[str]:
         ServingSettings("127.0.0.1", 1, certificate),
         SchedulerMetrics().registry,
         ready_checks={},
-        component_config={},
     )
     await server.start_on(0)
     try:

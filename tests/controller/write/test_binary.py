@@ -116,7 +116,7 @@ ALLOCATION = {
 async def test_a_claim_whose_parameters_no_patch_leaves_alone_is_reserved_in_binary_form(tmp_path: Path) -> None:
     known = decode_as(ResourceClaim, claimed("{ }", allocation=ALLOCATION))
     play = refusing_patches(b"7", claimed("{ }", allocation=ALLOCATION))
-    async with served(play) as (server, url), client_of(kubeconfig(tmp_path / "k", url), Directly.WRITES) as client:
+    async with served(play) as (server, url), client_of(kubeconfig(tmp_path / "k", url), Directly.ALL) as client:
         await client.connect()
         requests = ClaimRequests(client, WriterSettings(), lambda: "1970-01-01T00:05:00Z")
         command = ReserveClaim(1, ClaimReference("default", "c", "claim-c"), CONSUMER, known)
@@ -140,7 +140,7 @@ async def test_the_finalizer_is_added_to_the_very_version_that_is_known(tmp_path
         decode_as(ResourceClaim, claimed("{ }", allocation=ALLOCATION)).allocation,
     )
     play = refusing_patches(version, claimed("{ }"))
-    async with served(play) as (server, url), client_of(kubeconfig(tmp_path / "k", url), Directly.WRITES) as client:
+    async with served(play) as (server, url), client_of(kubeconfig(tmp_path / "k", url), Directly.ALL) as client:
         await client.connect()
         requests = ClaimRequests(client, WriterSettings(), lambda: "1970-01-01T00:05:00Z")
         with pytest.raises(ApiError):  # the status is a patch, too, and refused

@@ -63,7 +63,7 @@ async def test_an_answer_too_many_is_not_taken_for_that_of_the_next_write(tmp_pa
     async def play(number: int, _request: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(OK if number > 1 else OK + b"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n")
 
-    async with served(play) as (server, url), client_of(kubeconfig(tmp_path / "k", url), Directly.WRITES) as client:
+    async with served(play) as (server, url), client_of(kubeconfig(tmp_path / "k", url), Directly.ALL) as client:
         assert [(await write(client)).status for _ in range(2)] == [201, 201]
         assert server.connections == 2
 

@@ -1,15 +1,12 @@
-"""Answers that are read as they come, over connections of our own and over aiohttp: watches."""
+"""The connections of streams: unread bytes, and which connections serve the next request."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from scheduler.controller.write.client import ApiClient, Directly
 from scheduler.controller.write.http_stream import MAX_UNREAD_BYTES
-from scheduler.errors import ApiError
 from tests.controller.conftest import until
 from tests.controller.write.scripted_server import OK, Play, client_of, plays, served, write
 from tests.controller.write.test_credentials import kubeconfig
@@ -39,26 +36,6 @@ async def test_a_stream_is_read_to_its_end_and_its_connection_serves_the_next_re
         assert server.connections == 1
 
 
-@pytest.mark.parametrize("cut", [HEAD, HEAD + chunk(b"one"), HEAD + b"ff\r\nhalf", b"HTTP/1.1 200 OK\r\n", b""])
-async def test_a_stream_that_is_cut_off_has_no_answer(tmp_path: Path, directly: Directly, cut: bytes) -> None:
-    async with served(plays(cut)) as (_, url), client_of(kubeconfig(tmp_path / "k", url), directly) as client:
-        with pytest.raises(ApiError) as caught:
-            await read_all(client)
-        assert (caught.value.status, caught.value.reason) == (0, "NoAnswer")
-
-
-@pytest.mark.parametrize("first", [HEAD, HEAD + chunk(b"one"), b""])
-async def test_a_silence_ends_a_stream(tmp_path: Path, directly: Directly, first: bytes) -> None:
-    async with (
-        served(plays(first, ends=False)) as (server, url),
-        client_of(kubeconfig(tmp_path / "k", url), directly) as client,
-    ):
-        with pytest.raises(ApiError) as caught:
-            await read_all(client, idle_seconds=0.05)
-        assert caught.value.reason == "Timeout"
-        await until(lambda: not server.open)
-
-
 async def test_a_stream_that_speaks_now_and_then_lasts_longer_than_a_silence_may(
     tmp_path: Path, directly: Directly
 ) -> None:
@@ -71,18 +48,6 @@ async def test_a_stream_that_speaks_now_and_then_lasts_longer_than_a_silence_may
 
     async with served(play) as (_, url), client_of(kubeconfig(tmp_path / "k", url), directly) as client:
         assert await read_all(client, idle_seconds=0.4) == b"x" * 8
-
-
-async def test_a_refusal_is_raised_with_what_its_body_says(tmp_path: Path, directly: Directly) -> None:
-    body = b'{"kind":"Status","reason":"Expired","message":"too old"}'
-    refusal = b"HTTP/1.1 410 Gone\r\nContent-Length: %d\r\n\r\n" % len(body)
-    async with (
-        served(plays(refusal, body, ends=False)) as (_, url),
-        client_of(kubeconfig(tmp_path / "k", url), directly) as client,
-    ):
-        with pytest.raises(ApiError, match="too old") as caught:
-            await read_all(client)
-        assert caught.value.is_gone
 
 
 async def test_a_stream_that_is_not_read_takes_a_bounded_number_of_bytes(tmp_path: Path) -> None:
@@ -102,7 +67,7 @@ async def test_a_stream_that_is_not_read_takes_a_bounded_number_of_bytes(tmp_pat
 
     async with (
         served(play) as (_, url),
-        client_of(kubeconfig(tmp_path / "k", url), Directly.WRITES) as client,
+        client_of(kubeconfig(tmp_path / "k", url), Directly.ALL) as client,
         client.stream("/watch", query={}, idle_seconds=5.0) as stream,
     ):
         await until(lambda: stream.is_paused)  # type: ignore[attr-defined]
@@ -120,20 +85,10 @@ async def test_the_connection_of_a_stream_that_ended_unread_serves_the_next_requ
     async def play(number: int, _request: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(long if number == 1 else OK)
 
-    async with served(play) as (_, url), client_of(kubeconfig(tmp_path / "k", url), Directly.WRITES) as client:
+    async with served(play) as (_, url), client_of(kubeconfig(tmp_path / "k", url), Directly.ALL) as client:
         async with client.stream("/watch", query={}, idle_seconds=5.0) as stream:
             await until(lambda: stream.last is not None or stream.is_paused)  # type: ignore[attr-defined]
         assert (await write(client)).status == 201
-
-
-async def test_a_stream_that_is_left_closes_its_connection(tmp_path: Path, directly: Directly) -> None:
-    async with (
-        served(plays(HEAD + chunk(b"one"), ends=False)) as (server, url),
-        client_of(kubeconfig(tmp_path / "k", url), directly) as client,
-    ):
-        async with client.stream("/watch", query={}, idle_seconds=5.0) as stream:
-            assert await stream.read() == b"one"
-        await until(lambda: not server.open)
 
 
 async def test_a_stream_that_is_cancelled_before_its_head_closes_its_connection(

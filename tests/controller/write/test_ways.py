@@ -83,7 +83,7 @@ async def test_an_answer_that_never_ends_is_given_up_at_its_limit(
     error, departure = await error_of(endless, tmp_path, directly, seconds=60.0)
     assert (error.status, error.reason, departure.has_left) == (0, "AnswerTooLong", True)
     # Beside the limit, what is under way in buffers of both ends.
-    assert sent < (16 if directly is Directly.WRITES else 128) * 2**20 + 32 * 2**20
+    assert sent < (16 if directly is Directly.ALL else 128) * 2**20 + 32 * 2**20
 
 
 async def test_a_packed_answer_is_given_up_at_its_limit_of_unpacked_bytes(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ async def test_a_write_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -
 
     async with (
         served(plays(OK, ends=False)) as (_, url),
-        client_of(kubeconfig(tmp_path / "k", url), Directly.WRITES) as client,
+        client_of(kubeconfig(tmp_path / "k", url), Directly.ALL) as client,
     ):
         await write(client)
         gc.disable()
@@ -264,7 +264,7 @@ async def test_a_binding_and_its_event_leave_nothing_to_the_garbage_collector(tm
     """On their way they lead back to themselves: from the write to its request, to its end, to the write."""
     async with (
         served(plays(OK, ends=False)) as (server, url),
-        client_of(kubeconfig(tmp_path / "k", url), Directly.WRITES) as client,
+        client_of(kubeconfig(tmp_path / "k", url), Directly.ALL) as client,
     ):
         await write(client)
         outbox, settings = Outbox(MIN_PLACES), WriterSettings()
@@ -296,7 +296,7 @@ async def test_a_binding_and_its_event_leave_nothing_to_the_garbage_collector(tm
 async def test_a_path_that_is_none_is_not_sent(tmp_path: Path, path: str) -> None:
     async with (
         served(plays(OK, ends=False)) as (server, url),
-        client_of(kubeconfig(tmp_path / "k", url), Directly.WRITES) as client,
+        client_of(kubeconfig(tmp_path / "k", url), Directly.ALL) as client,
     ):
         with pytest.raises(ValueError, match="is no path"):
             await client.request("POST", path, body=b"{}", departure=Departure(AlwaysHeld()))
