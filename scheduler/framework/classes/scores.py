@@ -115,8 +115,7 @@ class ClassScores:
         """Brings the totals up to date with the view and the feasible rows. Raises PluginError."""
         view, journal = run.view, run.journal
         changes = journal.changes(self._rows_version, MAX_SINGLE_ROWS) if self._rows_version >= 0 else None
-        size = view.table.size
-        is_full = changes is None or len(self._ranks.totals) != size
+        is_full = changes is None or len(self._ranks.totals) != view.table.size
         if changes is None or is_full:
             changes = NO_CHANGES
         feasible_changed = first.fits_version != self._fits_version
