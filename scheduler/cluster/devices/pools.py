@@ -131,10 +131,16 @@ def reachable_devices(index: SliceIndex, node: str, labels: Mapping[str, str]) -
 
 
 def foreign_pool(index: SliceIndex, key: PoolKey) -> Pool | None:
-    """A pool of which a node sees the counters alone; None where nothing is wrong with it: it then has no say."""
+    """A pool of which a node sees the counters alone; None where nothing is wrong with it: it then has no say.
+
+    Without the devices that take from the counters: none of them is the node's, and they come and go with slices that do
+    not concern it.
+    """
     parts = list(index.counters_of(key))
     pool = _pool(index, key, parts, "", {}) if parts else None
-    return pool if pool is not None and pool.state is not PoolState.COMPLETE else None
+    if pool is None or pool.state is PoolState.COMPLETE:
+        return None
+    return pool._replace(consumers=(), names=frozenset())
 
 
 def _reaches(device: SliceDevice, node: str, labels: Mapping[str, str]) -> bool:

@@ -121,6 +121,25 @@ def test_kept_answers_are_those_of_a_first_look(changes: list[Change], asks_in_b
     assert alike(cache) == alike(fork) == alike(fresh)
 
 
+def test_devices_that_do_not_concern_a_node_change_nothing_of_a_faulty_pool_that_it_sees_from_afar() -> None:
+    cache = a_cluster()
+    counters = resource_slice("n0", pool="p", name="b")
+    counters["spec"] |= {
+        "pool": {"name": "p", "generation": 1, "resourceSliceCount": 3},
+        "sharedCounters": [{"name": "set-0", "counters": {"memory": {"value": "2"}}}],
+    }
+    show(cache, Kind.RESOURCE_SLICE, counters)
+    before = cache.devices.pools(row(cache, "n1"))
+    consumed = [{"counterSet": "set-0", "counters": {"memory": {"value": "1"}}}]
+    show(
+        cache,
+        Kind.RESOURCE_SLICE,
+        resource_slice("n0", {**gpu("a-0"), "consumesCounters": consumed}, pool="p", name="a"),
+    )
+    assert as_values(cache.devices.pools(row(cache, "n1"))) == as_values(before)
+    assert [(pool.key[1], pool.consumers) for pool in before] == [("p", ())]
+
+
 def on_all_nodes(number: int, devices: int = 2) -> dict[str, Any]:
     made = resource_slice("", *[gpu(f"gpu-{one}") for one in range(devices)], pool=f"p{number}", name=f"s{number}")
     made["spec"] |= {"nodeName": None, "allNodes": True}
