@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.cluster.cache import ClusterCache
-from scheduler.cluster.devices.pools import Pool
+from scheduler.cluster.devices.pools import Pool, PoolState
 from scheduler.objects.devices import ResourceSlice
 from scheduler.objects.kinds import Kind, decode, decode_as
 from scheduler.testing.objects import node
@@ -121,23 +121,22 @@ def test_kept_answers_are_those_of_a_first_look(changes: list[Change], asks_in_b
     assert alike(cache) == alike(fork) == alike(fresh)
 
 
-def test_devices_that_do_not_concern_a_node_change_nothing_of_a_faulty_pool_that_it_sees_from_afar() -> None:
-    cache = a_cluster()
+def test_a_faulty_pool_is_seen_from_afar_without_the_devices_that_take_from_its_counters() -> None:
     counters = resource_slice("n0", pool="p", name="b")
     counters["spec"] |= {
         "pool": {"name": "p", "generation": 1, "resourceSliceCount": 3},
         "sharedCounters": [{"name": "set-0", "counters": {"memory": {"value": "2"}}}],
     }
-    show(cache, Kind.RESOURCE_SLICE, counters)
-    before = cache.devices.pools(row(cache, "n1"))
     consumed = [{"counterSet": "set-0", "counters": {"memory": {"value": "1"}}}]
-    show(
-        cache,
-        Kind.RESOURCE_SLICE,
-        resource_slice("n0", {**gpu("a-0"), "consumesCounters": consumed}, pool="p", name="a"),
-    )
-    assert as_values(cache.devices.pools(row(cache, "n1"))) == as_values(before)
-    assert [(pool.key[1], pool.consumers) for pool in before] == [("p", ())]
+    consumer = resource_slice("n0", {**gpu("a-0"), "consumesCounters": consumed}, pool="p", name="a")
+    for asks_in_between in (False, True):
+        cache = a_cluster()
+        show(cache, Kind.RESOURCE_SLICE, counters)
+        if asks_in_between:
+            cache.devices.pools(row(cache, "n1"))
+        show(cache, Kind.RESOURCE_SLICE, consumer)
+        (pool,) = cache.devices.pools(row(cache, "n1"))
+        assert (pool.key[1], pool.state, pool.consumers) == ("p", PoolState.INCOMPLETE, ())
 
 
 def on_all_nodes(number: int, devices: int = 2) -> dict[str, Any]:
