@@ -122,6 +122,8 @@ class Assembly:
             culprit=parts.culprit,
         )
         self._was_idle = asyncio.Event()
+        self._has_caught_up = asyncio.Event()
+        """Every kind was listed, and since then no write was open for once."""
         self._old_objects = garbage.OldObjects()
         self.loop.when_idle = self._when_idle
         self.statuses = self._group_statuses() if settings.keeps_group_counts and not settings.is_shadow else None
@@ -165,6 +167,8 @@ class Assembly:
             self.journal.flush()
         if self._parts.recorder is not None:
             self._parts.recorder.flush()
+        if not self._has_caught_up.is_set() and self._is_synced and not self.sink.open_writes:
+            self._has_caught_up.set()
 
     def _when_idle(self) -> None:
         self._old_objects.collect()

@@ -4,8 +4,8 @@
 2. Credentials are loaded, the pages' port is taken, signals are caught: ``run``.
 3. Loop, reflectors and the Lease start: ``_start``.
 4. When every kind is listed and applied, and if the Lease is ours, pods are taken: ``_wait_for_sync``, ``_may_pop``.
-   What is not needed for that comes afterwards: the pages with their imports, and the check of rights, or a second
-   after the start if a big cluster still loads (``_first_lists``); kopf when there is nothing else to do.
+   What is not needed for that comes once the pods that waited are placed: the pages with their imports, and the check
+   of rights (``_start_is_over``); kopf when there is nothing else to do.
 5. SIGTERM: no further pod is taken, writes are settled, the Lease is given back, kopf stops; exit code 0: ``_leave``.
 6. The Lease is lost, or a vital task ends: exit code 1 at once.
 7. In any case all parts are closed: ``_close``.
@@ -44,9 +44,9 @@ EXIT_FAILED = 1
 SYNC_REPORT_SECONDS = 10.0
 SYNC_REPEAT_SECONDS = 60.0
 EVENT_SETTLE_SECONDS = 2.0
-FIRST_LISTS_SECONDS = 1.0
-"""For which pages and the check of rights wait for the first lists: a fifth of our probes' time-out, whose connections
-are accepted meanwhile. 5,000 nodes and 2,000 pods take 0.3 s."""
+START_SECONDS = 3.0
+"""For which pages and the check of rights wait at most until the start is over: less than our probes' time-out of 5 s,
+whose connections are accepted meanwhile. 5,000 nodes and 2,000 pods take 1 s; a backlog of 10,000 pods takes 3 s."""
 OPERATOR_WAIT_SECONDS = 30.0
 THREAD_STOP_SECONDS = 5.0
 
@@ -83,7 +83,6 @@ class Shell(Assembly):
         super().__init__(settings, parts, environment)
         self._election: Election | None = None
         self._operator: KopfOperator | None = None
-        self._has_synced = asyncio.Event()
 
     async def run(self) -> int:
         """Raises ConfigurationError for credentials that can't be used or a port that is taken."""
@@ -135,19 +134,22 @@ class Shell(Assembly):
         self._start_election()
 
     async def _serve_pages(self) -> None:
-        await self._first_lists()
+        await self._start_is_over()
         await self.server.serve()
 
     async def _check_rights(self) -> None:
-        await self._first_lists()
+        await self._start_is_over()
         await report_missing_rights(self.client, self._settings)
 
-    async def _first_lists(self) -> None:
-        """Wait for them, but not for a big cluster's, nor for those that the API server refuses: then, probes and the
-        names of missing rights come first."""
+    async def _start_is_over(self) -> None:
+        """Wait until every kind is listed and the pods that waited for that are placed, for a while: probes are answered
+        and missing rights named also where a big cluster loads, the API server refuses a list, or a backlog is long.
+
+        The pages' imports hold up the event loop by some 20 ms, which each of those pods would notice.
+        """
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FIRST_LISTS_SECONDS):
-                await self._has_synced.wait()
+            async with asyncio.timeout(START_SECONDS):
+                await self._has_caught_up.wait()
 
     def _start_reflectors(self) -> None:
         for reflector in self.reflectors:
@@ -176,7 +178,6 @@ class Shell(Assembly):
         garbage.keep_what_is_there()
         self._is_synced = True
         self.inbox.put(Synced())
-        self._has_synced.set()
         self._start_background()
         if self._settings.reconcile_seconds > 0:
             reconciling = partial(self.reconciler.run, self._settings.reconcile_seconds)

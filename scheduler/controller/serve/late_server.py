@@ -1,7 +1,7 @@
 """The server of the pages as the shell knows it: it listens at once, and answers when it is loaded.
 
-aiohttp and the pages take a quarter of the time of all other imports. So they are imported in a thread, once nothing
-waits for the first decision any more; until then the kernel accepts connections, and probes wait for their answer.
+aiohttp and the pages take a quarter of the time of all other imports. So they are imported in a thread, once the pods
+that waited for the start are placed; until then the kernel accepts connections, and probes wait for their answer.
 """
 
 from __future__ import annotations

@@ -11,10 +11,12 @@ from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.controller.serve.late_server import LateServer
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.serve.serving_settings import ServingSettings
+from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.errors import ConfigurationError
 from scheduler.simulate.cluster import EmbeddedCluster
-from tests.controller.conftest import until
+from scheduler.testing.documents import node_json, pod_json
+from tests.controller.conftest import PODS, create, read, until
 from tests.controller.running import running_shell
 from tests.controller.test_operator import free_port
 from tests.limits import WAIT_SECONDS
@@ -79,3 +81,18 @@ async def test_probes_are_answered_while_a_list_does_not_come(
             assert await status_of(port) == 200
             assert await status_of(port, "readyz") == 500
         assert not all(one.synced.is_set() for one in shell.reflectors)
+
+
+async def test_pages_come_once_the_pods_that_waited_for_the_start_are_placed(
+    client: ApiClient, connection: ConnectionSettings
+) -> None:
+    await create(client, "/api/v1/nodes", node_json("n1", pods=200, cpu="64"))
+    for number in range(100):
+        await create(client, PODS, pod_json(f"p{number}"))
+    port = free_port()
+    async with running_shell(connection, serving=ServingSettings("127.0.0.1", port)) as shell:
+        await until(lambda: shell.server.port == port)
+        async with asyncio.timeout(WAIT_SECONDS):
+            assert await status_of(port) == 200
+        pods = (await read(client, PODS))["items"]
+        assert {pod["spec"].get("nodeName") for pod in pods} == {"n1"}
