@@ -42,8 +42,10 @@ class NodeOrder:
         key = zone_key(labels)
         if self._zone_of.get(row) == key:
             return
-        self._own()
-        self.drop(row)
+        if self._is_shared:
+            self._own()
+        if row in self._zone_of:
+            self.drop(row)
         self._zones.setdefault(key, {})[row] = None
         self._zone_of[row] = key
         self._rows = None
@@ -51,7 +53,8 @@ class NodeOrder:
     def drop(self, row: int) -> None:
         if row not in self._zone_of:
             return
-        self._own()
+        if self._is_shared:
+            self._own()
         key = self._zone_of.pop(row)
         del self._zones[key][row]
         if not self._zones[key]:
@@ -86,7 +89,6 @@ class NodeOrder:
         return other
 
     def _own(self) -> None:
-        if self._is_shared:
-            self._zones = {key: dict(rows) for key, rows in self._zones.items()}
-            self._zone_of = dict(self._zone_of)
-            self._is_shared = False
+        self._zones = {key: dict(rows) for key, rows in self._zones.items()}
+        self._zone_of = dict(self._zone_of)
+        self._is_shared = False

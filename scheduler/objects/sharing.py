@@ -102,9 +102,10 @@ class Sharing:
         return replace(known, node_name=sys.intern(node_name), volumes=own_volumes)
 
     def _share_node(self, node: Node) -> None:
+        """Labels and annotations are left alone: those of a node name it, so that no other has the same."""
         status = node.status
-        self._share_metadata(node.metadata)
-        force_setattr(status, "images", tuple([self._shared("image", image) for image in status.images]))
+        if status.images:
+            force_setattr(status, "images", tuple([self._shared("image", image) for image in status.images]))
         self._share_fields(status, _NODE_PARTS)
 
     def _share_metadata(self, metadata: ObjectMeta) -> None:

@@ -156,7 +156,9 @@ class EventHandlers:
             # Deleted and created again between two lists.
             self._queue.move_all(NODE_DELETE, old, None, now)
             self._queue.finish_waking()
-        cache.observe_node(node)
+            cache.observe_node(node)
+        else:
+            cache.add_node(node)
         self._queue.move_all(NODE_ADD, None, node, now)
         self._handled(NODE_ADD)
 
