@@ -161,10 +161,11 @@ class SchedulingLoop:
 
     def _apply_until(self, end: float, now: Now) -> Now:
         """Apply the stimuli in the inbox, at most until then (monotonic seconds); returns the time afterwards."""
-        engine, inbox = self._engine, self._inbox
+        engine, inbox, clock, took = self._engine, self._inbox, self._clock, self.steps.took
         while (stimulus := WakingContinued() if engine.is_waking else inbox.take()) is not None:
             self._apply(stimulus, now)
-            now = self._after(now, type(stimulus).__name__)
+            began, now = now.monotonic, clock()
+            took(now.monotonic - began, type(stimulus).__name__)
             if now.monotonic >= end and (len(inbox) > 0 or engine.is_waking):
                 break
         return now
