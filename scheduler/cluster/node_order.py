@@ -40,13 +40,17 @@ class NodeOrder:
     def put(self, row: int, labels: Mapping[str, str]) -> None:
         """A node is on ``row`` with these labels; keeps its place unless its zone changed."""
         key = zone_key(labels)
-        if self._zone_of.get(row) == key:
+        before = self._zone_of.get(row)
+        if before == key:
             return
         if self._is_shared:
             self._own()
-        if row in self._zone_of:
+        if before is not None:
             self.drop(row)
-        self._zones.setdefault(key, {})[row] = None
+        zone = self._zones.get(key)
+        if zone is None:
+            zone = self._zones[key] = {}
+        zone[row] = None
         self._zone_of[row] = key
         self._rows = None
 
