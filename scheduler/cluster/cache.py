@@ -126,6 +126,10 @@ class ClusterCache:
             return
         if old is not None:
             self.images.change(self.table.row(node.metadata.name) or 0, old, None)
+        self.add_node(node)
+
+    def add_node(self, node: Node) -> None:
+        """Add a node of a name that no other has."""
         row = self.table.put_node(node)
         self.images.change(row, None, node)
         self.devices.node_changed(row)

@@ -70,7 +70,7 @@ class ImageIndex:
 
     def change(self, row: int, old: Node | None, new: Node | None) -> None:
         """The row has another version of its node, a node, or none any more."""
-        if old is not None and new is not None and old.status.images == new.status.images:
+        if (old.status.images if old is not None else ()) == (new.status.images if new is not None else ()):
             return
         before = _sizes(old)
         after = _sizes(new)

@@ -10,6 +10,7 @@ key). Keys that no node has cost nothing, keys that few nodes have are never loo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 
@@ -105,8 +106,11 @@ class LabelColumns:
     def __init__(self) -> None:
         self._labels: list[Labels] = []
         """One a row; rows without a node have none."""
-        self._rows_of: ForkableDict[str, tuple[int, ...] | int] = ForkableDict()
-        """Key → the rows that have it, ascending; or how many have it or had it, once these were many."""
+        self._rows_of: ForkableDict[str, tuple[int, ...]] = ForkableDict()
+        """Key → the rows that have it, ascending, of the keys that few rows have."""
+        self._wide: dict[str, int] = {}
+        """Key → how many rows have it, of the others: those that more had at some time. Copied by a fork, as the list
+        of labels is: each stands for many rows."""
         self._columns: dict[str, LabelColumn] = {}
         """In the order in which they are looked at when room is needed."""
         self._bytes = 0
@@ -123,11 +127,15 @@ class LabelColumns:
         for key in before:
             if key not in labels:
                 self._leave(key, row)
+        wide, columns = self._wide, self._columns
         for key, value in labels.items():
             known = before.get(key)
             if known is None:
-                self._join(key, row)
-            if known != value:
+                if key in wide:
+                    wide[key] += 1
+                else:
+                    self._join(key, row)
+            if known != value and key in columns:
                 self._drop(key)
 
     def drop(self, row: int) -> None:
@@ -136,8 +144,10 @@ class LabelColumns:
 
     def narrow_rows(self, key: str) -> tuple[int, ...] | None:
         """The rows that have the key, where they are few; None where they are many."""
-        rows: tuple[int, ...] | int = self._rows_of.get(key, ())
-        return rows if isinstance(rows, tuple) else None
+        if key in self._wide:
+            return None
+        rows: tuple[int, ...] = self._rows_of.get(key, ())
+        return rows
 
     def column(self, key: str, capacity: int) -> LabelColumn:
         """The column of a key, with room for ``capacity`` rows at least."""
@@ -145,7 +155,7 @@ class LabelColumns:
         if column is not None and len(column.ids) >= capacity:
             column.was_asked = True
             return column
-        rows: tuple[int, ...] | int = self._rows_of.get(key, ())
+        rows = self.narrow_rows(key)
         if rows == ():
             if len(self._absent.ids) < capacity:
                 self._absent = LabelColumn(np.zeros(capacity, np.int32), [None])
@@ -170,9 +180,10 @@ class LabelColumns:
         """As ``fork``, with no layer over this one's maps: for what is copied again and again."""
         return self._with(self._rows_of.copied())
 
-    def _with(self, rows_of: ForkableDict[str, tuple[int, ...] | int]) -> LabelColumns:
+    def _with(self, rows_of: ForkableDict[str, tuple[int, ...]]) -> LabelColumns:
         other = LabelColumns()
         other._labels = self._labels[:]
+        other._wide = dict(self._wide)
         other._rows_of = rows_of
         other._columns = dict(self._columns)
         other._bytes = self._bytes
@@ -191,22 +202,30 @@ class LabelColumns:
             if found != (expected or _NO_LABELS):
                 return False
         for key, column in self._columns.items():
-            made = self._made(key, 0, len(column.ids))
+            made = self._made(key, None, len(column.ids))
             if made.values != column.values or not np.array_equal(made.ids, column.ids):
                 return False
-        return True
+        counts = Counter([key for each in self._labels for key in each])
+        narrow = {key: len(rows) for key, rows in self._rows_of.items()}
+        return narrow | self._wide == counts and not narrow.keys() & self._wide.keys()
 
     def _join(self, key: str, row: int) -> None:
-        rows: tuple[int, ...] | int = self._rows_of.get(key, ())
-        if isinstance(rows, int):
-            self._rows_of[key] = rows + 1
+        """A key that is not wide has come to the row."""
+        rows: tuple[int, ...] = self._rows_of.get(key, ())
+        if len(rows) < MAX_NARROW_ROWS:
+            self._rows_of[key] = tuple(sorted((*rows, row)))
         else:
-            self._rows_of[key] = len(rows) + 1 if len(rows) == MAX_NARROW_ROWS else tuple(sorted((*rows, row)))
+            del self._rows_of[key]
+            self._wide[key] = len(rows) + 1
 
     def _leave(self, key: str, row: int) -> None:
         self._drop(key)
-        rows = self._rows_of[key]
-        left = rows - 1 if isinstance(rows, int) else tuple([other for other in rows if other != row])
+        if key in self._wide:
+            self._wide[key] -= 1
+            if not self._wide[key]:
+                del self._wide[key]
+            return
+        left = tuple([other for other in self._rows_of[key] if other != row])
         if left:
             self._rows_of[key] = left
         else:
@@ -217,9 +236,10 @@ class LabelColumns:
         if column is not None:
             self._bytes -= column.nbytes
 
-    def _made(self, key: str, rows: tuple[int, ...] | int, capacity: int) -> LabelColumn:
+    def _made(self, key: str, rows: tuple[int, ...] | None, capacity: int) -> LabelColumn:
+        """``rows``: those that have the key; None where all of them are to be looked at."""
         ids = np.zeros(max(capacity, len(self._labels)), np.int32)
-        if isinstance(rows, tuple):
+        if rows is not None:
             narrow = [self._labels[row][key] for row in rows]
             values: list[str | None] = [None, *dict.fromkeys(narrow)]
             id_of = {value: number for number, value in enumerate(values)}

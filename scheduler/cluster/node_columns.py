@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,12 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.selected_rows import SelectedRows
 from scheduler.cluster.vocabulary import TableVocabulary
 from scheduler.objects.changes import ALLOCATABLE, FEATURES, LABELS, SPEC
-from scheduler.objects.node import Node
+from scheduler.objects.node import Node, NodeSpec
 from scheduler.objects.resources import ResourceVector, allocatable_of
 
 Int64Column = npt.NDArray[np.int64]
 Int32Column = npt.NDArray[np.int32]
+Item = TypeVar("Item", bound=np.generic)
 
 INT64_COLUMNS = (
     "allocatable_cpu",  # milli-CPU
@@ -34,23 +36,54 @@ INT64_COLUMNS = (
     "pod_count",
 )
 
+_PUBLIC_COLUMNS = (*INT64_COLUMNS, "exists", "unschedulable", "taint_set", "feature_set", "row_version")
+
 _NOTHING = ResourceVector()
 """What a row without a node offers: its columns are 0."""
+
+
+class _Cut(Generic[Item]):
+    """A public column: a view of the rows in use, made when it is first read after their number has changed.
+
+    It is then an attribute of the table itself, which is found before this. A first list adds row after row, and reads
+    no column meanwhile.
+    """
+
+    __slots__ = ("_name",)
+
+    def __set_name__(self, _owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, table: NodeColumns, _owner: type | None = None) -> npt.NDArray[Item]:
+        name = self._name
+        whole: npt.NDArray[Any] | None = table._arrays.get(name)
+        column: npt.NDArray[Item] = (getattr(table, f"_{name}") if whole is None else whole)[: table.size]
+        table.__dict__[name] = column
+        table._is_cut = True
+        return column
 
 
 class NodeColumns:
     """Columns are numpy arrays of length ``size``; ``NodeTable`` alone changes them."""
 
-    allocatable_cpu: Int64Column
-    allocatable_memory: Int64Column
-    allocatable_storage: Int64Column
-    allocatable_pods: Int64Column
-    requested_cpu: Int64Column
-    requested_memory: Int64Column
-    requested_storage: Int64Column
-    non_zero_cpu: Int64Column
-    non_zero_memory: Int64Column
-    pod_count: Int64Column
+    allocatable_cpu = _Cut[np.int64]()
+    allocatable_memory = _Cut[np.int64]()
+    allocatable_storage = _Cut[np.int64]()
+    allocatable_pods = _Cut[np.int64]()
+    requested_cpu = _Cut[np.int64]()
+    requested_memory = _Cut[np.int64]()
+    requested_storage = _Cut[np.int64]()
+    non_zero_cpu = _Cut[np.int64]()
+    non_zero_memory = _Cut[np.int64]()
+    pod_count = _Cut[np.int64]()
+    exists = _Cut[np.bool_]()
+    unschedulable = _Cut[np.bool_]()
+    taint_set = _Cut[np.int32]()
+    feature_set = _Cut[np.int32]()
+    row_version = _Cut[np.int64]()
+
+    _is_cut = True
+    """Whether any public column may have been read since their length was another."""
 
     def __init__(self, vocabulary: TableVocabulary | None, capacity: int) -> None:
         self._begin(vocabulary or TableVocabulary(), capacity)
@@ -64,7 +97,6 @@ class NodeColumns:
         self._selected = SelectedRows()
         self._allocatable = Amounts()
         self._requested = Amounts()
-        self._cut()
 
     def _begin(self, vocabulary: TableVocabulary, capacity: int) -> None:
         """Set all but the columns."""
@@ -75,6 +107,8 @@ class NodeColumns:
         """Grows when a node comes, goes, or changes in what a decision reads of it; heartbeats do not count."""
         self._capacity = capacity
         self._offers: dict[str, Offer] = {}
+        self._always: dict[str, tuple[Int64Column, Int64Column]] = {}
+        """What ``amounts`` says of the resources that nearly every pod asks for."""
 
     def allocatable(self, resource: str) -> Int64Column:
         """What the nodes offer of a resource, by its name: milli-CPU, bytes, pods, or units of any other; 0 where a
@@ -108,7 +142,11 @@ class NodeColumns:
     def amounts(self, resource: str) -> tuple[Int64Column, Int64Column]:
         """``allocatable`` and ``requested`` of a resource."""
         known = self._always.get(resource)
-        return known or (self.allocatable(resource), self.requested(resource))
+        if known is None:
+            known = self.allocatable(resource), self.requested(resource)
+            if resource in ("cpu", "memory"):
+                self._always[resource] = known
+        return known
 
     def is_nowhere(self, resource: str) -> bool:
         """Whether no node offers any of a resource, and no pod takes any."""
@@ -149,15 +187,21 @@ class NodeColumns:
         if difference & ALLOCATABLE:
             self._put_allocatable(row, old, node)
         if difference & SPEC:
-            taints = tuple([(taint.key, taint.value, taint.effect) for taint in node.spec.taints])
-            self._unschedulable[row] = node.spec.unschedulable
-            self._taint_set[row] = self.vocabulary.taints.intern(taints) if taints else ABSENT
-        if difference & FEATURES:
+            self._put_spec(row, old, node.spec)
+        if difference & FEATURES and (old is not None or node.status.declared_features):
             features = frozenset(node.status.declared_features)
             self._feature_set[row] = self.vocabulary.features.intern(features) if features else ABSENT
         if difference & LABELS:
             self._labels.put(row, node.metadata.labels)
             self._selected.put(row, node.metadata.labels)
+
+    def _put_spec(self, row: int, old: Node | None, spec: NodeSpec) -> None:
+        """Write taints and ``unschedulable``; a row without a node has neither."""
+        if old is not None or spec.unschedulable:
+            self._unschedulable[row] = spec.unschedulable
+        if old is not None or spec.taints:
+            taints = tuple([(taint.key, taint.value, taint.effect) for taint in spec.taints])
+            self._taint_set[row] = self.vocabulary.taints.intern(taints) if taints else ABSENT
 
     def _put_allocatable(self, row: int, old: Node | None, node: Node) -> None:
         """Write the amounts that are others: each column is a place in memory of its own."""
@@ -245,17 +289,10 @@ class NodeColumns:
         for attribute in ("_exists", "_unschedulable", "_taint_set", "_feature_set", "_row_version"):
             setattr(self, attribute, longer(getattr(self, attribute)))
 
-    def _cut(self) -> None:
-        """Make the public columns: views of the first ``size`` entries."""
-        size = self.size
-        for name, array in self._arrays.items():
-            setattr(self, name, array[:size])
-        self._always = {
-            "cpu": (self.allocatable_cpu, self.requested_cpu),
-            "memory": (self.allocatable_memory, self.requested_memory),
-        }
-        self.exists = self._exists[:size]
-        self.unschedulable = self._unschedulable[:size]
-        self.taint_set = self._taint_set[:size]
-        self.feature_set = self._feature_set[:size]
-        self.row_version = self._row_version[:size]
+    def _uncut(self) -> None:
+        """Forget the public columns: the arrays, or how much of them is in use, are others."""
+        own = self.__dict__
+        for name in _PUBLIC_COLUMNS:
+            own.pop(name, None)
+        self._always = {}
+        self._is_cut = False

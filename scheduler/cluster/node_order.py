@@ -40,18 +40,25 @@ class NodeOrder:
     def put(self, row: int, labels: Mapping[str, str]) -> None:
         """A node is on ``row`` with these labels; keeps its place unless its zone changed."""
         key = zone_key(labels)
-        if self._zone_of.get(row) == key:
+        before = self._zone_of.get(row)
+        if before == key:
             return
-        self._own()
-        self.drop(row)
-        self._zones.setdefault(key, {})[row] = None
+        if self._is_shared:
+            self._own()
+        if before is not None:
+            self.drop(row)
+        zone = self._zones.get(key)
+        if zone is None:
+            zone = self._zones[key] = {}
+        zone[row] = None
         self._zone_of[row] = key
         self._rows = None
 
     def drop(self, row: int) -> None:
         if row not in self._zone_of:
             return
-        self._own()
+        if self._is_shared:
+            self._own()
         key = self._zone_of.pop(row)
         del self._zones[key][row]
         if not self._zones[key]:
@@ -86,7 +93,6 @@ class NodeOrder:
         return other
 
     def _own(self) -> None:
-        if self._is_shared:
-            self._zones = {key: dict(rows) for key, rows in self._zones.items()}
-            self._zone_of = dict(self._zone_of)
-            self._is_shared = False
+        self._zones = {key: dict(rows) for key, rows in self._zones.items()}
+        self._zone_of = dict(self._zone_of)
+        self._is_shared = False

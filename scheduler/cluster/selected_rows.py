@@ -45,7 +45,7 @@ class SelectedRows:
 
     def put(self, row: int, labels: Mapping[str, str] | None) -> None:
         """The node of a row has these labels now; None: there is none."""
-        for selector, mask in list(self._masks.items()):
+        for selector, mask in list(self._masks.items()) if self._masks else ():
             if row >= len(mask):
                 del self._masks[selector]
             else:

@@ -124,7 +124,7 @@ class NodeTable(NodeColumns):
         self._set_node_columns(row, old, node, difference)
         self.nodes[row] = node
         self._row_version[row] = self.versions.next()
-        if difference & (SPEC | FEATURES):
+        if difference & (SPEC | FEATURES) and (node.spec.taints or node.status.declared_features):
             self._give_back_ids()
 
     def drop_node(self, name: str) -> int | None:
@@ -235,7 +235,7 @@ class NodeTable(NodeColumns):
         other._selected = self._selected.fork()
         other._allocatable = self._allocatable.fork()
         other._requested = self._requested.fork()
-        other._cut()
+        other._uncut()
         self._forks.append(ref(other, self._forget_fork))
         self._private_rows, other._private_rows = set(), set()
         return other
@@ -280,7 +280,8 @@ class NodeTable(NodeColumns):
             self.pods.append({})
             self.ports.append(None)
             self.size += 1
-            self._cut()
+            if self._is_cut:
+                self._uncut()
         self._row_of[name] = row
         self.names_version += 1
         return row
@@ -310,4 +311,4 @@ class NodeTable(NodeColumns):
             self.vocabulary.taints if taints is None else taints[0],
             self.vocabulary.features if features is None else features[0],
         )
-        self._cut()
+        self._uncut()

@@ -88,10 +88,6 @@ def _rows_of(name: str, table: TakenTable) -> object:
     return getattr(table._source, name)[table._taken]
 
 
-def _same(name: str, table: TakenTable) -> object:
-    return getattr(table, name)
-
-
 def _taken_by_number(name: str, table: TakenTable) -> object:
     return getattr(table._source, name).taken(table._listed)
 
@@ -128,10 +124,6 @@ _MADE_LATER: Final[Mapping[str, Callable[[TakenTable], object]]] = {
         name: partial(_rows_of, name)
         for name in ("_exists", "_unschedulable", "_taint_set", "_feature_set", "_row_version")
     },
-    **{
-        name: partial(_same, f"_{name}")
-        for name in ("exists", "unschedulable", "taint_set", "feature_set", "row_version")
-    },
     **{name: partial(_taken_by_number, name) for name in ("order", "_labels", "_allocatable", "_requested")},
     "_selected": lambda table: table._source._selected.taken(table._taken),
     "nodes": _nodes,
@@ -141,5 +133,6 @@ _MADE_LATER: Final[Mapping[str, Callable[[TakenTable], object]]] = {
     "versions": lambda _: Versions(),
     "_row_of": _row_of,
     "_offers": lambda _: {},
+    "_always": lambda _: {},
     "_free": lambda _: [],
 }

@@ -161,15 +161,14 @@ class SchedulingLoop:
 
     def _apply_until(self, end: float, now: Now) -> Now:
         """Apply the stimuli in the inbox, at most until then (monotonic seconds); returns the time afterwards."""
-        while (stimulus := self._next_stimulus()) is not None:
+        engine, inbox, clock, took = self._engine, self._inbox, self._clock, self.steps.took
+        while (stimulus := WakingContinued() if engine.is_waking else inbox.take()) is not None:
             self._apply(stimulus, now)
-            now = self._after(now, type(stimulus).__name__)
-            if now.monotonic >= end and (len(self._inbox) > 0 or self._engine.is_waking):
+            began, now = now.monotonic, clock()
+            took(now.monotonic - began, type(stimulus).__name__)
+            if now.monotonic >= end and (len(inbox) > 0 or engine.is_waking):
                 break
         return now
-
-    def _next_stimulus(self) -> Stimulus | None:
-        return WakingContinued() if self._engine.is_waking else self._inbox.take()
 
     def _may_turn_to_pods(self, now: Now) -> bool:
         """Whether all stimuli have been applied, or have come first for long enough."""

@@ -50,9 +50,11 @@ class Watching(Struct, frozen=True):
     def _ended(self, pod: Pod) -> list[Step]:
         """Steps for a pod that is bound or finished, or that has replaced another one of its name."""
         uid = pod.metadata.uid
-        steps: list[Step] = []
         known = self._known_pods.get(pod.key)
         is_finished = pod.is_finished
+        steps: list[Step] = []
+        if known is None and not is_finished and not pod.spec.node_name:
+            return steps
         if known is not None and known.uid != uid:
             self._reports.forget(known.uid)
             steps += self._room.pod_left(known.uid, Left.GONE)

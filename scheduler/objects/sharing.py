@@ -87,24 +87,30 @@ class Sharing:
             force_setattr(status, "start_time", sys.intern(status.start_time))
 
     def _shared_spec(self, spec: PodSpec) -> PodSpec:
-        """A copy whose parts are shared. Most are equal to a known one but for the node and the names of volumes."""
-        node_name = spec.node_name
-        volumes = tuple([volume for volume in spec.volumes if _has_source(volume)]) if spec.volumes else ()
-        force_setattr(spec, "node_name", "")
-        force_setattr(spec, "volumes", ())
+        """A known spec that is equal, as most of pods that wait; else one whose parts are shared. Most are equal to a
+        known one but for the node and the names of volumes."""
+        node_name, volumes = spec.node_name, spec.volumes
+        if volumes:
+            volumes = tuple([volume for volume in volumes if _has_source(volume)])
+            force_setattr(spec, "volumes", ())
+        if node_name:
+            force_setattr(spec, "node_name", "")
         encoded = _ENCODER.encode(spec)
         known: PodSpec | None = self._parts.get(encoded)
         if known is None:
             self._share_fields(spec, _SPEC_PARTS)
             self._remember(encoded, len(encoded), spec)
             known = spec
+        if not (node_name or volumes):
+            return known
         own_volumes = self._shared("volumes", volumes) if volumes else ()
         return replace(known, node_name=sys.intern(node_name), volumes=own_volumes)
 
     def _share_node(self, node: Node) -> None:
+        """Labels and annotations are left alone: those of a node name it, so that no other has the same."""
         status = node.status
-        self._share_metadata(node.metadata)
-        force_setattr(status, "images", tuple([self._shared("image", image) for image in status.images]))
+        if status.images:
+            force_setattr(status, "images", tuple([self._shared("image", image) for image in status.images]))
         self._share_fields(status, _NODE_PARTS)
 
     def _share_metadata(self, metadata: ObjectMeta) -> None:
@@ -135,8 +141,9 @@ class Sharing:
             each = zip(fields.names, parts, strict=True)
             known = tuple([self._shared(name, part) if part else part for name, part in each])
             self._remember(key, len(encoded), known)
-        for name, part in zip(fields.names, known, strict=True):
-            force_setattr(owner, name, part)
+        for name, part, own in zip(fields.names, known, parts, strict=True):
+            if part is not own:
+                force_setattr(owner, name, part)
 
     def _shared(self, field: str, part: Part) -> Part:
         key = field, _ENCODER.encode(part)

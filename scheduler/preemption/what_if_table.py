@@ -60,7 +60,7 @@ class WhatIfTable(NodeTable):
         self._requested = source._requested.taken(listed)
         self._changing: dict[str, Int64Column] = {}
         """Resource → what is requested of it, of those that are not the same in every what-if."""
-        self._cut()
+        self._always = {}
         self._changed = [(self._arrays[name], matrix) for name, matrix in charges.items()]
         self._changed += [(self._changing_column(name), matrix) for name, matrix in scalars.items()]
         self._beside: list[tuple[Int64Column, Int64Column]] = []

@@ -156,7 +156,9 @@ class EventHandlers:
             # Deleted and created again between two lists.
             self._queue.move_all(NODE_DELETE, old, None, now)
             self._queue.finish_waking()
-        cache.observe_node(node)
+            cache.observe_node(node)
+        else:
+            cache.add_node(node)
         self._queue.move_all(NODE_ADD, None, node, now)
         self._handled(NODE_ADD)
 
@@ -194,9 +196,9 @@ class EventHandlers:
         kube-scheduler 1.36 announces each pod to all others, which costs a gang the square of its size.
         """
         groups = self._cache.groups
-        groups.pending_shown(info)
+        key = groups.pending_shown(info)
         self._queue.add(info, now)
-        if groups.has_quorum(groups.key_of(info)):
+        if key and groups.has_quorum(key):
             self._queue.move_all(PENDING_POD_ADD, None, info, now)
 
     def _assigned_pod_changed(self, old: PodInfo, new: PodInfo, now: Now) -> Aftermath:

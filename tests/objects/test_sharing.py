@@ -8,6 +8,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.pod_template import template_key
 from scheduler.objects.kinds import Kind, decode
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
@@ -143,3 +145,20 @@ def test_a_pod_whose_kubelet_reports_other_resources_is_charged_by_them_beside_o
     charged = [node_info_requests_of(each)[0].milli_cpu for each in (plain, same, larger, smaller, refused, again)]
     assert charged == [1000, 1000, 3000, 1000, 500, 1000]
     assert node_info_requests_of(pod("bare", cpu="1"))[0].milli_cpu == 1000
+
+
+def test_pods_that_wait_have_one_spec_and_one_key_of_their_template() -> None:
+    sharing = Sharing()
+    volumes = [{"name": "kube-api-access-x7x2k", "projected": {"sources": []}}]
+    waiting = [decoded(name, labels={"app": "web"}, cpu="1", volumes=volumes) for name in "abc"]
+    placed = decoded("d", labels={"app": "web"}, cpu="1", node="n1")
+    for one in (*waiting, placed):
+        sharing.share(one)
+    assert len({id(one.spec) for one in waiting}) == 1
+    assert placed.spec.node_name == "n1"
+    assert waiting[0].spec.node_name == ""
+    other = decoded("e", labels={"app": "db"}, cpu="1")
+    sharing.share(other)
+    keys = [template_key(PodInfo(one)) for one in (*waiting, other, waiting[0])]
+    assert keys[0] is keys[1] is keys[2]
+    assert keys[3] != keys[0] == keys[4]

@@ -64,10 +64,11 @@ class ReachedPools:
             self._reach.forget()
 
     def touch_row(self, row: int, *, with_pools: bool) -> None:
-        self._grow(row + 1)
+        if row >= len(self._versions):
+            self._grow(row + 1)
         self._versions[row] += 1
-        if with_pools:
-            self._of_row.pop(row, None)
+        if with_pools and row in self._of_row:
+            del self._of_row[row]
 
     def touch_pools(self, pools: Iterable[PoolKey]) -> None:
         """All nodes that can reach one of the pools as it is now, with what they can reach."""

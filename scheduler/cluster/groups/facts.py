@@ -115,11 +115,12 @@ class Groups:
         """For a question, on a fork: the group's object states this."""
         self._groups[group.reference.kind, group.reference.key] = group
 
-    def pending_shown(self, pod: PodInfo) -> None:
-        """The watch shows a pod of ours that has no node."""
-        key = self.key_of(pod)
+    def pending_shown(self, pod: PodInfo) -> str:
+        """The watch shows a pod of ours that has no node. Returns ``key_of`` it."""
+        key = self.key_of(pod) if self._apis else ""
         if key:
             self._writable(key).pending[pod.uid] = pod
+        return key
 
     def pending_gone(self, pod: PodInfo) -> None:
         """The pod was bound, was deleted, or is no longer ours."""

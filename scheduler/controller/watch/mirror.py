@@ -147,7 +147,8 @@ class Mirror:
             stimuli.append(ObjectDeleted(self.kind, known, is_stale=True))
         self._sharing.share(read)
         self.known[key] = read
-        self.unreadable.discard(key)
+        if self.unreadable:
+            self.unreadable.discard(key)
         stimuli.append(ObjectObserved(self.kind, read, document))
 
     def _reject(self, error: InvalidObject, stimuli: list[Stimulus]) -> None:

@@ -1,0 +1,46 @@
+"""The public columns of a node table, read while rows come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.cluster.node_columns import INT64_COLUMNS
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.table import NodeTable
+from scheduler.testing.objects import node, pod
+
+COLUMNS = (*INT64_COLUMNS, "exists", "unschedulable", "taint_set", "feature_set", "row_version")
+
+
+@given(st.lists(st.tuples(st.sampled_from(("node", "pod", "drop")), st.integers(0, 40), st.sampled_from(COLUMNS))))
+def test_columns_are_those_of_a_table_that_was_never_read_before(steps: Sequence[tuple[str, int, str]]) -> None:
+    read, unread = NodeTable(), NodeTable()
+    for number, (what, name, column) in enumerate(steps):
+        for table in (read, unread):
+            if what == "node":
+                table.put_node(node(f"n{name}", cpu=f"{number + 1}"))
+            elif what == "pod":
+                table.add_pod(PodInfo(pod(f"p{number}", cpu="1", node=f"n{name}")))
+            else:
+                table.drop_node(f"n{name}")
+        assert len(getattr(read, column)) == read.size
+        assert len(read.amounts("cpu")[0]) == read.size
+    for column in COLUMNS:
+        np.testing.assert_array_equal(getattr(read, column), getattr(unread, column))
+        np.testing.assert_array_equal(getattr(read.fork(), column), getattr(unread, column))
+    for found, expected in zip(read.amounts("memory"), unread.amounts("memory"), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_column_is_another_once_a_row_has_come_and_the_same_until_then() -> None:
+    table = NodeTable()
+    table.put_node(node("a", cpu="1"))
+    before = table.allocatable_cpu
+    assert table.allocatable_cpu is before
+    table.put_node(node("b", cpu="2"))
+    assert before.tolist() == [1000]
+    assert table.allocatable_cpu.tolist() == [1000, 2000]
