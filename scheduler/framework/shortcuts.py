@@ -7,8 +7,8 @@ by domain, and compared by domain, before any pass over all nodes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -83,12 +83,23 @@ class GroupScores(Struct, frozen=True):
         return self.members if fitting.version == self.fits_version else None
 
 
-class HighestScoringPlugin(NormalizePlugin):
-    """A plugin whose ``normalize`` reads of each row its raw score, and of all of them the highest."""
+class ExtremesScoringPlugin(NormalizePlugin):
+    """A plugin whose ``normalize`` reads of each row its raw score, and of all of them the extremes."""
 
-    def normalize_few(self, raws: Sequence[int], highest: int) -> list[int]:
-        """What ``normalize`` says of some raw scores where ``highest`` is that of all feasible rows."""
+    reads_lowest: ClassVar[bool] = False
+    """Whether the lowest raw score counts, too, and not the highest alone."""
+
+    def normalize_few(self, raws: Sequence[int], lowest: int, highest: int) -> list[int]:
+        """What ``normalize`` says of some raw scores where these are the extremes of all feasible rows."""
         raise NotImplementedError
+
+
+class ChangedRows(Struct, frozen=True):
+    """The rows whose raw scores may differ from those of the class's last decision."""
+
+    state: State
+    """What ``pre_score`` says by now."""
+    rows: Collection[int]
 
 
 class GroupScoringPlugin(NormalizePlugin):
@@ -96,8 +107,8 @@ class GroupScoringPlugin(NormalizePlugin):
 
     def score_by_group(
         self, before: State | GroupScores, pod: PodInfo, view: View, fitting: Fitting
-    ) -> GroupScores | State | Skip | None:
+    ) -> GroupScores | ChangedRows | State | Skip | None:
         """What ``pre_score``, ``score`` and ``normalize`` say of the rows that fit; or what ``pre_score`` alone says,
-        where rows must be looked at one by one. ``before``: what was said by group at the class's last decision, or
-        what ``pre_score`` said."""
+        where rows must be looked at one by one, with those that changed if they are known. ``before``: what was said by
+        group at the class's last decision, or what ``pre_score`` said."""
         raise NotImplementedError

@@ -51,7 +51,7 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
-from scheduler.framework.shortcuts import HighestScoringPlugin
+from scheduler.framework.shortcuts import ExtremesScoringPlugin
 from scheduler.framework.stepwise import PRE_FILTER, LookingPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
 from scheduler.objects.memo import MAX_PARTS, has_many_parts
@@ -109,7 +109,7 @@ class Preferences(Struct, State, frozen=True, eq=False):
     scored: OfRows | None = None
 
 
-class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, HighestScoringPlugin, LookingPlugin):
+class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ExtremesScoringPlugin, LookingPlugin):
     """See docs/kube-scheduler/plugins.md §3.6."""
 
     name = "NodeAffinity"
@@ -239,7 +239,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, HighestScoring
     def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
         return default_normalize(scores)
 
-    def normalize_few(self, raws: Sequence[int], highest: int) -> list[int]:
+    def normalize_few(self, raws: Sequence[int], lowest: int, highest: int) -> list[int]:
         return normalize_few(raws, highest)
 
     # --- events -------------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
-from scheduler.framework.shortcuts import HighestScoringPlugin
+from scheduler.framework.shortcuts import ExtremesScoringPlugin
 from scheduler.messages.status import Refusal, Skip, unresolvable
 from scheduler.objects.memo import has_many_parts
 from scheduler.objects.node import Node, Taint
@@ -58,7 +58,7 @@ class PreferenceTolerations(Struct, State, frozen=True):
     tolerations: TolerationIndex
 
 
-class TaintToleration(FilterPlugin, PreScorePlugin, HighestScoringPlugin):
+class TaintToleration(FilterPlugin, PreScorePlugin, ExtremesScoringPlugin):
     """See docs/kube-scheduler/plugins.md §3.5."""
 
     name = "TaintToleration"
@@ -138,7 +138,7 @@ class TaintToleration(FilterPlugin, PreScorePlugin, HighestScoringPlugin):
     def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
         return default_normalize(scores, reverse=True)
 
-    def normalize_few(self, raws: Sequence[int], highest: int) -> list[int]:
+    def normalize_few(self, raws: Sequence[int], lowest: int, highest: int) -> list[int]:
         return normalize_few(raws, highest, reverse=True)
 
     # --- events -------------------------------------------------------------------------------------------------------

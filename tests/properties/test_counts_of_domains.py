@@ -9,7 +9,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from scheduler import testing
@@ -241,6 +241,26 @@ def _machine(shape: int, app: str, *, services: bool = False) -> Domains:
     machine.begin(frozenset({(shape, app)}), PROFILES[0], services, some_lack_labels=True)
     machine.kept_answers_are_those_of_a_new_class()
     return machine
+
+
+@settings(max_examples=25)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(APPS), NODES), min_size=8, max_size=20),
+    profile=st.sampled_from(PROFILES),
+    cordoned=NODES,
+)
+def test_pods_that_would_rather_be_apart_score_each_node_as_a_new_class_does(
+    steps: list[tuple[str, int]], profile: Profile, cordoned: int
+) -> None:
+    """No two nodes share a host name: only the node that the last pod came to scores otherwise, unless it was the one
+    with the lowest score or the highest."""
+    machine = Domains()
+    machine.begin(frozenset({(10, "web"), (10, "db"), (0, "web")}), profile, services=False, some_lack_labels=True)
+    for place, (app, number) in enumerate(steps):
+        machine.place(10, app, number, 1 + place % 2, 0)
+        if place == 5:
+            machine.change_node(cordoned, 1, tainted=True)
+        machine.kept_answers_are_those_of_a_new_class()
 
 
 def test_a_preferred_term_that_holds_nowhere_any_more_does_not_score() -> None:

@@ -12,7 +12,7 @@ from scheduler.framework.classes.first_refusals import FirstRefusals
 from scheduler.framework.classes.score_slot import ScoreSlot, check_range, share_dtype
 from scheduler.framework.plugin import MAX_NODE_SCORE, NormalizePlugin, Rows, ScorePlugin, Scores, State
 from scheduler.framework.pre_score import pre_score
-from scheduler.framework.shortcuts import Fitting, GroupScores
+from scheduler.framework.shortcuts import ChangedRows, Fitting, GroupScores
 from scheduler.messages.status import SKIP, Skip
 
 
@@ -60,20 +60,17 @@ def finals(slot: ScoreSlot, normalizer: NormalizePlugin, raw: Scores, run: Class
 def renormalized(
     slot: ScoreSlot, run: ClassRun, first: FirstRefusals, changed: Mapping[int, int], gains: dict[int, int]
 ) -> bool:
-    """Takes over the raw scores of some rows (``changed``: those before, by row) where the highest of the feasible rows
-    is the same, so that the others' final scores are: False where all rows must be normalised again."""
-    plugin, highest, raw, column = slot.highest_normalizer, slot.highest, slot.raw, slot.contribution
-    if plugin is None or highest is None or not isinstance(raw, np.ndarray) or not isinstance(column, np.ndarray):
+    """Takes over the raw scores of some rows (``changed``: those before, by row) where the extremes of the feasible
+    rows are the same, so that the others' final scores are: False where all rows must be normalised again."""
+    plugin, extremes, raw, column = slot.extremes_normalizer, slot.extremes, slot.raw, slot.contribution
+    if plugin is None or extremes is None or not isinstance(raw, np.ndarray) or not isinstance(column, np.ndarray):
         return False
     rows = [row for row in changed if not first.codes.item(row)]
     raws, before = [raw.item(row) for row in rows], [changed[row] for row in rows]
-    if slot.at_highest is not None:
-        slot.at_highest += raws.count(highest) - before.count(highest)
-    elif highest in before:
-        slot.at_highest = int(np.count_nonzero((raw == highest) & (first.codes == 0)))
-    if slot.at_highest == 0 or max(raws, default=highest) > highest:
+    if not extremes.stay(before, raws, raw, first.codes, with_lowest=plugin.reads_lowest):
         return False
-    found = run.timed(plugin.normalize_few, slot.name, "ScoreExtensionNormalize")(raws, highest)
+    normalize_few = run.timed(plugin.normalize_few, slot.name, "ScoreExtensionNormalize")
+    found = normalize_few(raws, extremes.lowest, extremes.highest)
     for row, final in zip(rows, found, strict=True):
         check_range(slot.plugin, final, final)
         share = final * slot.weight
@@ -90,15 +87,18 @@ def _normalize_call(run: ClassRun, plugin: NormalizePlugin) -> Callable[..., Sco
     return run.timed(plugin.normalize, plugin.name, "ScoreExtensionNormalize")
 
 
-def asked_by_group(slot: ScoreSlot, run: ClassRun, first: FirstRefusals) -> GroupScores | State | Skip | None:
-    """The plugin's scores by group, or what its PreScore says; None if it has to be asked for that."""
+def asked_by_group(
+    slot: ScoreSlot, run: ClassRun, first: FirstRefusals
+) -> GroupScores | ChangedRows | State | Skip | None:
+    """The plugin's scores by group, or what its PreScore says, with the rows that changed if they are known; None if it
+    has to be asked for that."""
     before = slot.by_group or slot.state
     if slot.grouping is None or not isinstance(before, State | GroupScores):
         return None
     fitting = Fitting(first.codes, first.feasible_count, first.fits_version)
-    answer: GroupScores | State | Skip | None = run.timed(slot.grouping.score_by_group, slot.name, "Score")(
-        before, run.pod, run.view, fitting
-    )
+    answer: GroupScores | ChangedRows | State | Skip | None = run.timed(
+        slot.grouping.score_by_group, slot.name, "Score"
+    )(before, run.pod, run.view, fitting)
     return answer
 
 

@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun
+from scheduler.framework.classes.extremes import Extremes
 from scheduler.framework.plugin import MAX_NODE_SCORE, NormalizePlugin, ScorePlugin, Scores, State
-from scheduler.framework.shortcuts import GroupScores, GroupScoringPlugin, HighestScoringPlugin
+from scheduler.framework.shortcuts import ExtremesScoringPlugin, GroupScores, GroupScoringPlugin
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import SKIP, Skip
 
@@ -22,14 +23,13 @@ class ScoreSlot:
 
     __slots__ = (
         "answer_is_kept",
-        "at_highest",
         "by_group",
         "contribution",
+        "extremes",
+        "extremes_normalizer",
         "flags",
         "grouping",
         "has_stamp",
-        "highest",
-        "highest_normalizer",
         "is_declared",
         "name",
         "normalizer",
@@ -48,11 +48,9 @@ class ScoreSlot:
         self.is_declared = traits.is_declared
         self.has_stamp = traits.has_stamp
         self.normalizer = plugin if isinstance(plugin, NormalizePlugin) else None
-        self.highest_normalizer = plugin if isinstance(plugin, HighestScoringPlugin) else None
-        self.highest: int | None = None
-        """Of the raw scores of the feasible rows, by which ``contribution`` was normalised; None: not known."""
-        self.at_highest: int | None = None
-        """How many feasible rows have it, counted once one of them has lost it; None: not counted."""
+        self.extremes_normalizer = plugin if isinstance(plugin, ExtremesScoringPlugin) else None
+        self.extremes: Extremes | None = None
+        """Of the raw scores by which ``contribution`` was normalised; None: not known."""
         self.grouping = plugin if isinstance(plugin, GroupScoringPlugin) else None
         self.by_group: GroupScores | None = None
         """What ``contribution`` comes from, if the plugin scored by group; ``raw`` is None then."""
@@ -68,7 +66,7 @@ class ScoreSlot:
     def take_from(self, other: ScoreSlot) -> None:
         self.stamp, self.state, self.by_group = other.stamp, other.state, other.by_group
         self.raw = other.raw.copy() if isinstance(other.raw, np.ndarray) else other.raw
-        self.highest, self.at_highest = other.highest, other.at_highest
+        self.extremes = None if other.extremes is None else other.extremes.copied()
         share = other.contribution
         self.contribution = share.copy() if isinstance(share, np.ndarray) else share
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct, field
 
-from scheduler.cluster.row_journal import NO_CHANGES, RowChanges
+from scheduler.cluster.row_journal import NO_CHANGES
 from scheduler.cluster.view import View
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun, PluginPoint
+from scheduler.framework.classes.extremes import Extremes
 from scheduler.framework.classes.filters import MAX_SINGLE_ROWS
 from scheduler.framework.classes.first_refusals import FirstRefusals
 from scheduler.framework.classes.ranks import INFEASIBLE, Ranks
@@ -26,34 +26,15 @@ from scheduler.framework.classes.score_calls import (
     spread_out,
     take_by_group,
 )
+from scheduler.framework.classes.score_refresh import ScoreRefresh
 from scheduler.framework.classes.score_slot import InvalidScore, ScoreSlot, check_range, share_dtype, stale_slots
-from scheduler.framework.plugin import MAX_NODE_SCORE, PreScorePlugin, Rows, ScorePlugin
+from scheduler.framework.plugin import MAX_NODE_SCORE, PreScorePlugin, ScorePlugin
 from scheduler.framework.pre_score import pre_score
-from scheduler.framework.shortcuts import GroupScores
+from scheduler.framework.shortcuts import ChangedRows, GroupScores
 from scheduler.messages.status import SKIP
 
 _Affected = tuple[ScoreSlot, bool]
 """A slot affected by a change, and whether its answers for all other rows are still valid."""
-
-
-class _Refresh(Struct):
-    """What has changed since the last refresh, and the effect on the totals."""
-
-    run: ClassRun
-    first: FirstRefusals
-    changes: RowChanges
-    is_full: bool
-    """All rows are evaluated."""
-    feasible_changed: bool
-    """The feasible rows differ from those of the last refresh."""
-    gains: dict[int, int] = field(default_factory=dict)
-    """Row → the change of its total."""
-
-    @property
-    def fitting(self) -> Rows:
-        """The rows that fit; a slice, which is cheaper, if all do."""
-        view = self.run.view
-        return view.rows if self.first.feasible_count == view.table.size else self.first.feasible_rows
 
 
 class ClassScores:
@@ -123,7 +104,7 @@ class ClassScores:
         versions = view.versions
         has_same_versions = versions == self._versions
         self._rows_version = -1
-        refresh = _Refresh(run, first, changes, is_full, feasible_changed)
+        refresh = ScoreRefresh(run, first, changes, is_full, feasible_changed)
         adds_all = is_full or appeared is None
         stale = () if is_full or has_same_versions else stale_slots(self._stamped_slots, run)
         for slot, holds in self._slots_for(refresh, stale):
@@ -145,7 +126,7 @@ class ClassScores:
         self._fits_version = first.fits_version
         self._versions = versions
 
-    def _slots_for(self, refresh: _Refresh, stale: Sequence[ScoreSlot]) -> list[_Affected]:
+    def _slots_for(self, refresh: ScoreRefresh, stale: Sequence[ScoreSlot]) -> list[_Affected]:
         flags = refresh.changes.flags
         if not stale and not refresh.is_full and not refresh.feasible_changed:
             slots = self._affected_by.get(flags)
@@ -164,7 +145,7 @@ class ClassScores:
             (slot, holds) for slot, holds in slots if not (holds and slot.is_unaffected_by(flags, feasible_changed))
         ]
 
-    def _refresh_slot(self, slot: ScoreSlot, refresh: _Refresh) -> bool:
+    def _refresh_slot(self, slot: ScoreSlot, refresh: ScoreRefresh) -> bool:
         """Returns whether the totals of all rows must be added up."""
         run = refresh.run
         self._columns = None
@@ -179,7 +160,7 @@ class ClassScores:
             return False
         return self._refresh_rows(slot, refresh)
 
-    def _ask_all(self, slot: ScoreSlot, refresh: _Refresh) -> bool:
+    def _ask_all(self, slot: ScoreSlot, refresh: ScoreRefresh) -> bool:
         run = refresh.run
         was, skipped = slot.contribution, slot.state is SKIP
         # By group only from the second decision of a class on: what is never asked again is not worth grouping.
@@ -190,6 +171,11 @@ class ClassScores:
             adds_all = take_by_group(slot, answer, refresh.gains)
             self.columns_made += not known or isinstance(was, np.ndarray) is slot.is_flat
             return adds_all
+        if isinstance(answer, ChangedRows):
+            if slot.raw is not None and len(answer.rows) <= MAX_SINGLE_ROWS:
+                slot.state = answer.state
+                return self._normalize_again(slot, refresh, self._few_rows(slot, refresh, [*answer.rows]))
+            answer = answer.state
         slot.by_group = None
         slot.state = pre_score(slot.plugin, run, refresh.first.feasible_rows) if answer is None else answer
         if skipped is not (slot.state is SKIP):
@@ -205,7 +191,7 @@ class ClassScores:
         self._contribute(slot, refresh)
         return True
 
-    def _refresh_rows(self, slot: ScoreSlot, refresh: _Refresh) -> bool:
+    def _refresh_rows(self, slot: ScoreSlot, refresh: ScoreRefresh) -> bool:
         """Updates the changed rows of a plugin whose answers depend on the row alone. Returns whether the totals of all
         rows must be added up; otherwise the changes are in ``refresh.gains``.
         """
@@ -219,14 +205,16 @@ class ClassScores:
             has_changed = self._many_rows(slot, refresh, changes.many)
         else:
             has_changed = self._few_rows(slot, refresh, changes.few_with(slot.flags))
-        if slot.normalizer is None:
-            return has_changed
+        return has_changed if slot.normalizer is None else self._normalize_again(slot, refresh, has_changed)
+
+    def _normalize_again(self, slot: ScoreSlot, refresh: ScoreRefresh, has_changed: bool) -> bool:
+        """Normalises all rows if need be, and returns whether it has."""
         if has_changed or (refresh.feasible_changed and not slot.is_flat):
             self._contribute(slot, refresh)
             return True
         return False
 
-    def _many_rows(self, slot: ScoreSlot, refresh: _Refresh, rows: npt.NDArray[np.int64]) -> bool:
+    def _many_rows(self, slot: ScoreSlot, refresh: ScoreRefresh, rows: npt.NDArray[np.int64]) -> bool:
         """Returns whether any raw score has changed or, without normalising, any share of the total."""
         run = refresh.run
         scores = score_call(run, slot.plugin)(slot.state, run.pod, run.view, rows)
@@ -256,7 +244,7 @@ class ClassScores:
         column[rows] = shares
         return True
 
-    def _few_rows(self, slot: ScoreSlot, refresh: _Refresh, rows: Sequence[int]) -> bool:
+    def _few_rows(self, slot: ScoreSlot, refresh: ScoreRefresh, rows: Sequence[int]) -> bool:
         """Returns whether any raw score that is normalised has changed; other changes go into ``refresh.gains``."""
         run = refresh.run
         scores = run.timed(slot.plugin.score_few, slot.name, "Score")(slot.state, run.pod, run.view, rows)  # type: ignore[arg-type]  # not SKIP
@@ -282,7 +270,7 @@ class ClassScores:
             column[row] = share
         return False
 
-    def _few_raws(self, slot: ScoreSlot, refresh: _Refresh, rows: Sequence[int], scores: Sequence[int]) -> bool:
+    def _few_raws(self, slot: ScoreSlot, refresh: ScoreRefresh, rows: Sequence[int], scores: Sequence[int]) -> bool:
         """Stores these raw scores; returns whether all rows must be normalised again."""
         raw = slot.raw
         assert raw is not None
@@ -305,7 +293,7 @@ class ClassScores:
         self.columns_made += 1
         return np.full(view.table.size, value, dtype)
 
-    def _contribute(self, slot: ScoreSlot, refresh: _Refresh) -> None:
+    def _contribute(self, slot: ScoreSlot, refresh: ScoreRefresh) -> None:
         """Normalises and weights ``slot.raw``."""
         self._columns = None
         self.columns_made += 1
@@ -330,14 +318,17 @@ class ClassScores:
             )
             slot.raw = None
             return
-        slot.highest = slot.at_highest = None
+        slot.extremes = None
         if low == high:
             slot.raw = low
             (final,) = finals(slot, slot.normalizer, raw, refresh.run, refresh.first.feasible_rows[:1])
             slot.contribution = int(final) * slot.weight
             return
-        if slot.highest_normalizer is not None:
-            slot.highest = high if isinstance(rows, slice) else int(raw[rows].max())
+        if slot.extremes_normalizer is not None:
+            if not isinstance(rows, slice):
+                fitting = raw[rows]
+                low, high = int(fitting.min()), int(fitting.max())
+            slot.extremes = Extremes(low, high)
         slot.contribution = normalized(slot, slot.normalizer, raw, refresh.run, rows)
 
     # --- the sum ------------------------------------------------------------------------------------------------------

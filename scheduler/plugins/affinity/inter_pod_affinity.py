@@ -10,7 +10,7 @@ are not scored.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -39,7 +39,16 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
-from scheduler.framework.shortcuts import MAX_GROUPS, ByValue, CountingPlugin, Fitting, GroupScores, GroupScoringPlugin
+from scheduler.framework.shortcuts import (
+    MAX_GROUPS,
+    ByValue,
+    ChangedRows,
+    CountingPlugin,
+    ExtremesScoringPlugin,
+    Fitting,
+    GroupScores,
+    GroupScoringPlugin,
+)
 from scheduler.framework.stepwise import PRE_FILTER, LookingPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
@@ -48,7 +57,7 @@ from scheduler.objects.steps import Steps, run_to_end
 from scheduler.plugins.affinity.evidence import causes
 from scheduler.plugins.affinity.hints import KEYS_OF_PODS, facet_of_pod, node_changed, pod_changed
 from scheduler.plugins.affinity.long_terms import is_long, new_pace, preferred_in_steps, required_in_steps
-from scheduler.plugins.affinity.recount import Source, Sources, query_source, sources_in, term_source
+from scheduler.plugins.affinity.recount import Source, filter_sources, query_source, sources_in, term_source
 from scheduler.plugins.affinity.state import AffinityFilterState, AffinityRowState, AffinityScoreState
 from scheduler.plugins.affinity.terms import OwnTerm, OwnTerms, namespace_labels, resolve
 
@@ -88,10 +97,11 @@ class _Fragment(msgspec.Struct, frozen=True, gc=False):
 _NOTHING = _Fragment((), (), ())
 
 
-class InterPodAffinity(CountingPlugin, PreScorePlugin, GroupScoringPlugin, LookingPlugin):
+class InterPodAffinity(CountingPlugin, PreScorePlugin, GroupScoringPlugin, ExtremesScoringPlugin, LookingPlugin):
     """See docs/kube-scheduler/plugins.md §3.11."""
 
     name = "InterPodAffinity"
+    reads_lowest = True
     Args = InterPodAffinityArgs
     reads = Reads.NODE
     fragment_reads = FragmentReads.CLUSTER
@@ -182,7 +192,7 @@ class InterPodAffinity(CountingPlugin, PreScorePlugin, GroupScoringPlugin, Looki
         for own_term in own.anti_affinity:
             _add(anti_affinity, own_term.topology_key, _domains_of(own_term, view))
         state = AffinityFilterState(pod, namespace_labels(view, pod.namespace), own, affinity, anti_affinity, existing)
-        state.sources = _sources(own, placed, view)
+        state.sources = filter_sources(own, placed, view)
         return state
 
     def recounted(self, state: State, view: View) -> State | None:
@@ -290,8 +300,9 @@ class InterPodAffinity(CountingPlugin, PreScorePlugin, GroupScoringPlugin, Looki
 
     def score_by_group(
         self, before: State | GroupScores, pod: PodInfo, view: View, fitting: Fitting
-    ) -> GroupScores | State | Skip | None:
-        """The nodes with one value of the topology key, where there is only one key, score alike."""
+    ) -> GroupScores | ChangedRows | State | Skip | None:
+        """The nodes with one value of the topology key, where there is only one key, score alike; but where no two
+        nodes share a value of any key, it is known which of them score otherwise than before."""
         was = before.state if isinstance(before, GroupScores) else before
         assert isinstance(was, AffinityScoreState)
         if was.sources is None:
@@ -302,12 +313,14 @@ class InterPodAffinity(CountingPlugin, PreScorePlugin, GroupScoringPlugin, Looki
             state = self.pre_score(pod, view, view.rows)
         if isinstance(state, Refusal):
             return None
-        if not isinstance(state, AffinityScoreState) or len(state.sums) != 1:
+        if not isinstance(state, AffinityScoreState):
             return state
-        ((key, sums),) = state.sums.items()
+        if state.changed_rows is not None:
+            return ChangedRows(state, state.changed_rows)
         table = view.table
+        key, sums = next(iter(state.sums.items()))
         width = len(table.label_values(key))
-        if width > MAX_GROUPS:
+        if len(state.sums) > 1 or width > MAX_GROUPS or table.has_unique_labels(key):
             return state
         ids = table.label(key)
         members = None if same is None else same.members_now(fitting)
@@ -336,16 +349,10 @@ class InterPodAffinity(CountingPlugin, PreScorePlugin, GroupScoringPlugin, Looki
         shares = float(MAX_NODE_SCORE) * ((scores - lowest).astype(np.float64) / float(highest - lowest))
         return shares.astype(np.int64)
 
-
-def _sources(own: OwnTerms, placed: Iterable[PlacedTerm], view: View) -> Sources:
-    """What the counts of a filter's state are made of."""
-    affinity = []
-    if own.affinity:
-        keys = tuple([term.topology_key for term in own.affinity])
-        affinity.append(query_source(view, own.affinity_namespaces, own.affinity_selector, keys))
-    others = [query_source(view, term.namespaces, term.selector, (term.topology_key,)) for term in own.anti_affinity]
-    terms = [term_source(term) for term in placed if term.kind is TermKind.REQUIRED_ANTI_AFFINITY]
-    return sources_in(view).with_sources(affinity, others, terms)
+    def normalize_few(self, raws: Sequence[int], lowest: int, highest: int) -> list[int]:
+        if lowest == highest:
+            return [0] * len(raws)
+        return [int(float(MAX_NODE_SCORE) * (float(raw - lowest) / float(highest - lowest))) for raw in raws]
 
 
 def _existing(placed: Iterable[PlacedTerm], view: View) -> dict[str, DomainCounts]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from scheduler.cluster.affinity_terms import PlacedTerm
+from scheduler.cluster.affinity_terms import PlacedTerm, TermKind
 from scheduler.cluster.change_log import RowChange
 from scheduler.cluster.selector_index import Namespaces
 from scheduler.cluster.view import View
 from scheduler.objects.kinds import Kind
 from scheduler.objects.selectors import Selector
+from scheduler.plugins.affinity.terms import OwnTerms
 
 
 class Source(Struct, frozen=True):
@@ -84,3 +85,14 @@ def query_source(
 
 def term_source(placed: PlacedTerm, weight: int | None = 1) -> Source:
     return Source(placed.id, placed.version, (placed.term.topology_key,), weight)
+
+
+def filter_sources(own: OwnTerms, placed: Iterable[PlacedTerm], view: View) -> Sources:
+    """What the counts of a filter's state are made of."""
+    affinity = []
+    if own.affinity:
+        keys = tuple([term.topology_key for term in own.affinity])
+        affinity.append(query_source(view, own.affinity_namespaces, own.affinity_selector, keys))
+    others = [query_source(view, term.namespaces, term.selector, (term.topology_key,)) for term in own.anti_affinity]
+    terms = [term_source(term) for term in placed if term.kind is TermKind.REQUIRED_ANTI_AFFINITY]
+    return sources_in(view).with_sources(affinity, others, terms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -233,13 +233,15 @@ class AffinityRowState(State):
 
 class AffinityScoreState(State):
     """``sums``: topology key -> sum of the weights of all terms that hold in a domain, by value id; 0 for entry 0.
-    ``sources``: what the sums were made of, None where that is not kept."""
+    ``sources``: what the sums were made of, None where that is not kept. ``changed_rows``: those whose scores may be
+    other than in the state that this was recounted from, None where that is not known."""
 
-    __slots__ = ("sources", "sums")
+    __slots__ = ("changed_rows", "sources", "sums")
 
     def __init__(self, sums: Domains, sources: Sources | None = None) -> None:
         self.sums = sums
         self.sources = sources
+        self.changed_rows: Collection[int] | None = None
 
     def recounted(self, view: View) -> AffinityScoreState | None:
         """The state as of now; None unless pods that came are all that changed. Of those that went one may have been
@@ -251,7 +253,10 @@ class AffinityScoreState(State):
         terms = None if others is None else _recounted(others[0], sources.terms, Source.of_terms, view, only_more=True)
         if others is None or terms is None:
             return None
-        return AffinityScoreState(terms[0], sources.with_sources((), others[1], terms[1]))
+        state = AffinityScoreState(terms[0], sources.with_sources((), others[1], terms[1]))
+        if all(view.table.has_unique_labels(key) for key in state.sums):
+            state.changed_rows = {*others[2], *terms[2]}
+        return state
 
     def scores(self, table: NodeTable, rows: Rows) -> Scores:
         total = np.zeros(len(table.exists[rows]), np.int64)
@@ -268,10 +273,11 @@ Recount = Callable[[Source, View], tuple[Source, list[RowChange]] | None]
 
 def _recounted(
     domains: Domains, sources: Sequence[Source], changes_of: Recount, view: View, *, only_more: bool = False
-) -> tuple[Domains, list[Source]] | None:
-    """The counts with what changed in their sources since; None if that is not known any more, or some pods went and
-    there may be ``only_more``."""
+) -> tuple[Domains, list[Source], list[int]] | None:
+    """The counts with what changed in their sources since, and the rows where it did; None if that is not known any
+    more, or some pods went and there may be ``only_more``."""
     now: list[Source] = []
+    rows: list[int] = []
     for source in sources:
         found = changes_of(source, view)
         if found is None:
@@ -280,10 +286,11 @@ def _recounted(
         for change in found[1]:
             if only_more and change.sign < 0:
                 return None
+            rows.append(change.row)
             for key in source.keys:
                 by = change.weight if source.weight is None else change.sign * source.weight
                 domains = _changed(domains, key, view.table, change.row, by)
-    return domains, now
+    return domains, now, rows
 
 
 def _taken(counts: DomainCounts, table: NodeTable, key: str, rows: Rows) -> npt.NDArray[np.bool_]:

@@ -202,6 +202,14 @@ def test_scores_are_normalised_in_floating_point(score: int, highest: int, expec
     assert normal.tolist() == [0, expected, 100]
 
 
+@pytest.mark.parametrize("raws", [[0, 1, 3], [-7, 100, 29, -7], [5, 5], [2**40, -3, 17]])
+def test_some_scores_are_normalised_as_all_are(raws: list[int]) -> None:
+    plugin, view = InterPodAffinity(), cluster([node("n1")])
+    whole = plugin.normalize(EMPTY_STATE, np.array(raws, np.int64), view, view.rows).tolist()
+    assert plugin.normalize_few(raws, min(raws), max(raws)) == whole
+    assert plugin.normalize_few(raws[1:2], min(raws), max(raws)) == whole[1:2]
+
+
 def test_arguments_are_checked() -> None:
     args = msgspec.convert({"hardPodAffinityWeight": 101}, InterPodAffinityArgs)
     ((path, message),) = InterPodAffinity.validate_args(args, "a")
