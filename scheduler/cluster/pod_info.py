@@ -269,9 +269,11 @@ class PodInfo:
         yield
 
     def take_terms(self, old: PodInfo) -> None:
-        """Reuse the parsed terms of the pod's previous version if its nodeSelector and affinity are the same, and what
-        it requests and takes if its containers are the same."""
+        """Reuse the parsed terms of the pod's previous version if its nodeSelector and affinity are the same, what it
+        requests and takes if its containers are the same, and its template if nothing differs but its status."""
         before, now = old.pod.spec, self.pod.spec
+        if old.template is not NOT_WORKED_OUT and old.namespace == self.namespace and _is_made_alike(old.pod, self.pod):
+            self.template = old.template
         if old._requests is not None and _request_alike(before, now):
             self._requests, self._score_requests, self._ports = old._requests, old._score_requests, old._ports
             if not self.has_own_amounts and not old.has_own_amounts:
@@ -338,6 +340,18 @@ class PodInfo:
 
 def _has_labels(required: RequiredNodeAffinity, labels: Mapping[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in required.labels)
+
+
+def _is_made_alike(one: Pod, other: Pod) -> bool:
+    """Whether nothing differs that a template's key is made from; see ``pod_template.py``. Most changes of a pod that
+    waits are of its status, and to compare takes less than to encode all of it again."""
+    before, now = one.metadata, other.metadata
+    return (
+        one.spec == other.spec
+        and before.labels == now.labels
+        and before.annotations == now.annotations
+        and before.owner_references == now.owner_references
+    )
 
 
 def _request_alike(one: PodSpec, other: PodSpec) -> bool:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.cluster.affinity_terms import parse_in_steps, terms_of
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.pod_template import template_key
 from scheduler.objects.node_selectors import PARTS_A_SLICE, parse_preferred_terms, required_node_affinity
 from scheduler.objects.pod import Pod
 from scheduler.objects.selectors import SelectorError
@@ -148,3 +149,55 @@ def test_a_version_that_takes_over_amounts_has_those_that_it_would_work_out(pods
             (before.charged, before.non_zero, before.ports) == (alone.charged, alone.non_zero, alone.ports)
         )
         before = info
+
+
+OWNERS = [
+    [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "a", "uid": uid, "controller": is_controller}]
+    for uid in ("u1", "u2")
+    for is_controller in (True, False)
+]
+
+
+@st.composite
+def described(draw: st.DrawFn) -> Pod:
+    """A version of one pod, which may differ from another in each part of a template and in what is no part of it."""
+    document = pod_json("a")
+    document["metadata"] |= draw(
+        st.fixed_dictionaries(
+            {"resourceVersion": st.sampled_from(["1", "2"])},
+            optional={
+                "labels": st.sampled_from([{"app": "a", "tier": "b"}, {"tier": "b", "app": "a"}, {"app": "b"}]),
+                "annotations": st.sampled_from([{"note": "a"}, {"note": "b"}]),
+                "ownerReferences": st.sampled_from(OWNERS),
+            },
+        )
+    )
+    if draw(st.booleans()):
+        document["spec"]["tolerations"] = [{"key": draw(st.sampled_from(["a", "b"])), "operator": "Exists"}]
+    if draw(st.booleans()):
+        document["spec"]["volumes"] = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]
+    document["spec"]["nodeName"] = draw(st.sampled_from(["", "n1"]))
+    condition = {"type": "PodScheduled", "status": "False", "message": draw(st.sampled_from(["", "no node"]))}
+    document["status"] = {"conditions": [condition]}
+    return build(Pod, document)
+
+
+@given(st.lists(described(), min_size=2, max_size=4))
+def test_a_version_that_takes_over_a_template_has_the_one_that_it_would_work_out(pods: list[Pod]) -> None:
+    before = PodInfo(pods[0])
+    template_key(before)
+    for each in pods:
+        info = PodInfo(each)
+        info.take_terms(before)
+        assert template_key(info) == template_key(PodInfo(each))
+        before = info
+
+
+def test_a_change_of_the_status_alone_keeps_the_template() -> None:
+    document = pod_json("a")
+    waits = PodInfo(build(Pod, document))
+    known = template_key(waits)
+    document["status"] = {"conditions": [{"type": "PodScheduled", "status": "False", "message": "no node"}]}
+    refused = PodInfo(build(Pod, document))
+    refused.take_terms(waits)
+    assert refused.template is known is not None

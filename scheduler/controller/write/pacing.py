@@ -219,10 +219,13 @@ class Pacing(Generic[W]):
         has_place = self._common_free > 0
         ready = self._ready
         if has_place and now - self._oldest >= MAX_WAIT_SECONDS:
+            is_any_ready = False
             for rank in TIMELY:
-                if ready[rank] and self._is_overdue(rank, now):
-                    return rank
-            if not any(ready[rank] for rank in TIMELY):
+                if ready[rank]:
+                    is_any_ready = True
+                    if self._is_overdue(rank, now):
+                        return rank
+            if not is_any_ready:
                 self._oldest = math.inf
         for rank in RANKS:
             if ready[rank] and (self._under_way[rank] < SHARE or (has_place and rank in ACTING)):
