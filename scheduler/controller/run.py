@@ -142,8 +142,8 @@ class Shell(Assembly):
         await report_missing_rights(self.client, self._settings)
 
     async def _start_is_over(self) -> None:
-        """Wait until every kind is listed and the pods that waited for that are placed, for a while: probes are answered
-        and missing rights named also where a big cluster loads, the API server refuses a list, or a backlog is long.
+        """Wait until every kind is listed and the pods that waited for that are placed, for a while: probes are
+        answered and missing rights named also where a big cluster loads, a list is refused, or a backlog is long.
 
         The pages' imports hold up the event loop by some 20 ms, which each of those pods would notice.
         """

@@ -133,8 +133,8 @@ def reachable_devices(index: SliceIndex, node: str, labels: Mapping[str, str]) -
 def foreign_pool(index: SliceIndex, key: PoolKey) -> Pool | None:
     """A pool of which a node sees the counters alone; None where nothing is wrong with it: it then has no say.
 
-    Without the devices that take from the counters: none of them is the node's, and they come and go with slices that do
-    not concern it.
+    Without the devices that take from the counters: none of them is the node's, and they come and go with slices that
+    do not concern it.
     """
     parts = list(index.counters_of(key))
     pool = _pool(index, key, parts, "", {}) if parts else None
