@@ -36,6 +36,7 @@ from scheduler.controller.serve.certificate_upkeep import keep_up
 from scheduler.controller.settings import ShellSettings
 from scheduler.controller.signals import StopSignals
 from scheduler.controller.write.credentials import CredentialSource
+from scheduler.controller.write.pacing import Rank
 from scheduler.errors import ConfigurationError
 from scheduler.messages.stimuli import Synced
 
@@ -142,14 +143,16 @@ class Shell(Assembly):
         await report_missing_rights(self.client, self._settings)
 
     async def _start_is_over(self) -> None:
-        """Wait until every kind is listed and the pods that waited for that are placed, for a while: probes are
-        answered and missing rights named also where a big cluster loads, a list is refused, or a backlog is long.
+        """Wait until every kind is listed and the pods that waited for that are placed, with their events, for a while:
+        probes are answered and missing rights named also where a big cluster loads, a list is refused, or a backlog is
+        long.
 
         The pages' imports hold up the event loop by some 20 ms, which each of those pods would notice.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(START_SECONDS):
                 await self._has_caught_up.wait()
+                await self.outbox.wait_for(START_SECONDS, Rank.SCHEDULED)
 
     def _start_reflectors(self) -> None:
         for reflector in self.reflectors:

@@ -95,18 +95,16 @@ class Outbox:
             asyncio.get_running_loop().call_soon(self._release_due)
 
     async def settle(self, seconds: float, *ranks: Rank) -> bool:
-        """Wait at most ``seconds`` until no write of these classes is open; returns whether none is.
-
-        Events that are settled are not limited to their share: the process is about to end.
-        """
-        if not self.pacing.open(*ranks):
-            return True
-        if Rank.SCHEDULED in ranks:
+        """``wait_for``, for a process that is about to end: its ``Scheduled`` events are not limited to their share."""
+        if Rank.SCHEDULED in ranks and self.pacing.open(*ranks):
             self._is_leaving = True
             self._release()
-            if not self.pacing.open(*ranks):
-                # They ended as they began.
-                return True
+        return await self.wait_for(seconds, *ranks)
+
+    async def wait_for(self, seconds: float, *ranks: Rank) -> bool:
+        """Wait at most ``seconds`` until no write of these classes is open; returns whether none is."""
+        if not self.pacing.open(*ranks):
+            return True
         settled = asyncio.get_running_loop().create_future()
         self._settling[settled] = ranks
         try:

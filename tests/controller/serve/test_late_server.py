@@ -21,6 +21,8 @@ from tests.controller.running import running_shell
 from tests.controller.test_operator import free_port
 from tests.limits import WAIT_SECONDS
 
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+
 
 def late(port: int) -> LateServer:
     settings = ServingSettings("127.0.0.1", port)
@@ -83,11 +85,12 @@ async def test_probes_are_answered_while_a_list_does_not_come(
         assert not all(one.synced.is_set() for one in shell.reflectors)
 
 
-async def test_pages_come_once_the_pods_that_waited_for_the_start_are_placed(
-    client: ApiClient, connection: ConnectionSettings
+async def test_pages_come_once_the_pods_that_waited_for_the_start_are_placed_and_reported(
+    cluster: EmbeddedCluster, client: ApiClient, connection: ConnectionSettings
 ) -> None:
-    await create(client, "/api/v1/nodes", node_json("n1", pods=200, cpu="64"))
-    for number in range(100):
+    cluster.faults.delay("POST", EVENTS, 0.3, times=1_000)
+    await create(client, "/api/v1/nodes", node_json("n1"))
+    for number in range(8):
         await create(client, PODS, pod_json(f"p{number}"))
     port = free_port()
     async with running_shell(connection, serving=ServingSettings("127.0.0.1", port)) as shell:
@@ -96,3 +99,5 @@ async def test_pages_come_once_the_pods_that_waited_for_the_start_are_placed(
             assert await status_of(port) == 200
         pods = (await read(client, PODS))["items"]
         assert {pod["spec"].get("nodeName") for pod in pods} == {"n1"}
+        events = (await read(client, EVENTS))["items"]
+        assert [event["reason"] for event in events].count("Scheduled") == len(pods)
