@@ -14,7 +14,7 @@ import pytest
 from scheduler.controller.write.client import Directly
 from scheduler.controller.write.direct import keep_alive_socket
 from scheduler.controller.write.fence import Departure
-from scheduler.controller.write.http_connections import IDLE_SECONDS, HttpConnections, Origin
+from scheduler.controller.write.http_connections import IDLE_SECONDS, MAX_OPENING, HttpConnections, Origin
 from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.errors import ApiError
 from tests.controller.conftest import until
@@ -113,7 +113,7 @@ async def test_writes_at_once_open_no_more_connections_than_the_limit(tmp_path: 
         assert server.connections == 6
 
 
-async def test_handshakes_under_way_are_bounded_by_the_connections_there_are(tmp_path: Path) -> None:
+async def test_a_burst_opens_a_few_connections_with_each_round_trip(tmp_path: Path) -> None:
     async with served(plays(OK, ends=False)) as (server, url):
         port = int(url.rpartition(":")[2])
         opened: list[int] = []
@@ -127,7 +127,7 @@ async def test_handshakes_under_way_are_bounded_by_the_connections_there_are(tmp
         await asyncio.gather(*(pool.send(request, 5.0, None) for _ in range(500)))
         await pool.close()
     assert len(opened) == server.connections <= 128
-    assert all(number < there + max(4, there) for number, there in enumerate(opened))
+    assert all(number < there + MAX_OPENING for number, there in enumerate(opened))
 
 
 @pytest.mark.parametrize("is_reset", [False, True], ids=["closed", "reset"])
