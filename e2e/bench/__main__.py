@@ -138,7 +138,7 @@ async def _all_waiting(drive: Drive, meter: Meter) -> Spent:
     meter.scheduler.start()
     try:
         await drive.first_binding()
-        await meter.begin()
+        meter.begin()
         await drive.end()
         return replace(await meter.end(), start=drive.times.began - started, start_cpu=meter.cpu_before)
     finally:
@@ -150,7 +150,7 @@ async def _created_meanwhile(drive: Drive, meter: Meter) -> Spent:
     with meter.scheduler:
         # Let it digest what it has listed: start-up is not what is measured.
         await asyncio.sleep(1)
-        await meter.begin()
+        meter.begin()
         await drive.create()
         await drive.end()
         return await meter.end()

@@ -29,7 +29,7 @@ from rich.table import Table
 from e2e import paths
 from e2e.bench import charts, pairs, report
 from e2e.bench.contenders import BY_DEFAULT, Null, of_checkout, unknown
-from e2e.bench.metering import longest_step
+from e2e.bench.metering import longest_step_of
 from e2e.bench.scenarios import SCENARIOS, Scenario
 from e2e.builders import SCHEDULER, Object
 from e2e.connection import Connection, from_kubeconfig
@@ -202,11 +202,10 @@ def run(row: str, contender: str, nodes: int, pods: int) -> Capacity:
                     scheduler.wait_ready()
                     stub.ask("release")
                 stub.ask("first")
-                before, first = scheduler.usage(), time.monotonic()
-                pause_before = _longest_pause(scheduler)
+                before, first, first_at = scheduler.usage(), time.monotonic(), time.time()
                 totals = stub.ask("end")
                 after = scheduler.usage()
-                pause = _longest_pause(scheduler)
+                pause, pause_at = longest_step_of(scheduler) or (None, None)
             except OSError as error:
                 raise ProcessFailure(f"the run did not end: {error}\n{scheduler.process.tail()}") from error
             finally:
@@ -230,13 +229,8 @@ def run(row: str, contender: str, nodes: int, pods: int) -> Capacity:
         start_seconds=0.0 if scenario.meanwhile else first - started,
         start_cpu=0.0 if scenario.meanwhile else before.cpu_seconds,
         longest_pause=pause,
-        is_pause_from_before=pause is not None and pause == pause_before,
+        is_pause_from_before=pause_at is not None and pause_at < first_at,
     )
-
-
-def _longest_pause(scheduler: Scheduler) -> float | None:
-    """Seconds of its longest step so far; None of a scheduler that does not say."""
-    return longest_step(scheduler.get("/metrics")[1]) if isinstance(scheduler, Tandem) else None
 
 
 def _scheduler(contender: str, kubeconfig: Path, folder: Path) -> Scheduler:

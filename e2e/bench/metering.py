@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 
 from e2e.bench.measurement import Spent
 from e2e.controlplane.cluster import ControlPlane
@@ -11,6 +12,7 @@ from e2e.controlplane.processes import Usage
 from e2e.subject import Scheduler
 
 _MAX_STEP = re.compile(r"^tandem_longest_step_seconds (\S+)$", re.MULTILINE)
+_MAX_STEP_AT = re.compile(r"^tandem_longest_step_timestamp_seconds (\S+)$", re.MULTILINE)
 
 
 class Meter:
@@ -20,10 +22,12 @@ class Meter:
         self.scheduler = scheduler
         self._controlplane = controlplane
         self._before: tuple[Usage, Usage, Usage] | None = None
-        self._pause_before: float | None = None
+        self._began_at = 0.0
+        """As Unix time."""
 
-    async def begin(self) -> None:
-        self._pause_before = await self._longest_pause()
+    def begin(self) -> None:
+        """The clock begins. The scheduler is not asked anything: its pages may not be there yet."""
+        self._began_at = time.time()
         self._before = self._usages()
 
     @property
@@ -39,9 +43,9 @@ class Meter:
         scheduler, apiserver, etcd = (
             new.cpu_seconds - old.cpu_seconds for old, new in zip(self._before, after, strict=True)
         )
-        pause = await self._longest_pause()
-        is_from_before = pause is not None and pause == self._pause_before
-        return Spent(scheduler, apiserver, etcd, after[0].peak_rss_bytes, pause, is_from_before)
+        longest = await asyncio.to_thread(longest_step_of, self.scheduler)
+        pause, at = longest if longest is not None else (None, None)
+        return Spent(scheduler, apiserver, etcd, after[0].peak_rss_bytes, pause, at is not None and at < self._began_at)
 
     def _usages(self) -> tuple[Usage, Usage, Usage]:
         return (
@@ -50,15 +54,14 @@ class Meter:
             self._controlplane.usage("etcd"),
         )
 
-    async def _longest_pause(self) -> float | None:
-        """Seconds of the longest step since the start; None of a scheduler that does not tell."""
-        if self.scheduler.kind.split()[0] != "tandem":
-            return None
-        _, page = await asyncio.to_thread(self.scheduler.get, "/metrics")
-        return longest_step(page)
+
+def longest_step_of(scheduler: Scheduler) -> tuple[float, float | None] | None:
+    """``longest_step`` of the scheduler's metrics; None of one that has no such series."""
+    return longest_step(scheduler.get("/metrics")[1]) if scheduler.kind.split()[0] == "tandem" else None
 
 
-def longest_step(page: str) -> float | None:
-    """The gauge's value on a page of metrics; None if it is not there."""
-    found = _MAX_STEP.search(page)
-    return None if found is None else float(found[1])
+def longest_step(page: str) -> tuple[float, float | None] | None:
+    """From a page of metrics: seconds of the longest step since the start, and when it ended, as Unix time. None if the
+    page does not say it."""
+    seconds, at = _MAX_STEP.search(page), _MAX_STEP_AT.search(page)
+    return None if seconds is None else (float(seconds[1]), None if at is None else float(at[1]))

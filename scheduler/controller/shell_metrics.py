@@ -90,6 +90,12 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
             lambda: loop.steps.longest_seconds,
             gauge,
         ),
+        (
+            "tandem_longest_step_timestamp_seconds",
+            "When the longest step of the event loop ended, as Unix time.",
+            lambda: loop.steps.longest_at,
+            gauge,
+        ),
     ):
         metrics.watch_number(name, text, read, is_counter=is_counter)
     _watch_plugins(metrics)

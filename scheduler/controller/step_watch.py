@@ -27,6 +27,8 @@ class StepWatch:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.longest_seconds = 0.0
+        self.longest_at = 0.0
+        """When the longest step ended, as Unix time in seconds."""
         self.slow_steps = 0
         self._monotonic = monotonic
         self._is_inside = False
@@ -49,6 +51,7 @@ class StepWatch:
         """Record a step's duration, for callers that read the clock anyway. ``culprit``: fields for the warning."""
         if seconds > self.longest_seconds:
             self.longest_seconds = seconds
+            self.longest_at = time.time()
         if seconds > SLOW_STEP_SECONDS:
             self.slow_steps += 1
             log.warning(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -224,10 +225,12 @@ async def test_a_stimulus_that_takes_long_is_counted_and_named(log_lines: list[d
 
     inbox = Inbox()
     loop = SchedulingLoop(Slow(), inbox, lambda _: None, lambda: True, clock=lambda: Now(seconds, 0))
+    began = time.time()
     async with looping(loop):
         inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), PodsActivated(["x"])])
         await until(lambda: loop.steps.slow_steps == 1)
     assert loop.steps.longest_seconds == 0.2
+    assert began <= loop.steps.longest_at <= time.time()
     (line,) = [line for line in log_lines if line["event"].startswith("Step was slow")]
     assert (line["step"], line["seconds"]) == ("PodsActivated", 0.2)
 

@@ -89,8 +89,11 @@ def test_the_longest_pause_says_whether_it_was_before_the_clock_ran() -> None:
 
 
 def test_the_longest_pause_is_read_from_a_series_that_the_product_has() -> None:
-    assert "`tandem_longest_step_seconds`" in (Path(__file__).parents[2] / "docs/metrics.md").read_text()
-    assert longest_step("# TYPE x gauge\ntandem_longest_step_seconds 0.25\n") == 0.25
+    known = (Path(__file__).parents[2] / "docs/metrics.md").read_text()
+    assert {f"`tandem_longest_step_{part}`" in known for part in ("seconds", "timestamp_seconds")} == {True}
+    page = "# TYPE x gauge\ntandem_longest_step_seconds 0.25\n"
+    assert longest_step(page) == (0.25, None)
+    assert longest_step(page + "tandem_longest_step_timestamp_seconds 1.7e+09\n") == (0.25, 1.7e9)
     assert longest_step("") is None
 
 
