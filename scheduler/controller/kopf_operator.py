@@ -126,8 +126,28 @@ def operator_settings() -> kopf.OperatorSettings:
 
 
 def session_with(credentials: Credentials) -> aiohttp.ClientSession:
+    """A session whose requests have these credentials. Make it inside the event loop."""
     headers = {"User-Agent": user_agent()}
     if credentials.authorization:
         headers["Authorization"] = credentials.authorization
+    name = credentials.server_hostname
     connector = aiohttp.TCPConnector(limit=16, socket_factory=keep_alive_socket, ssl=credentials.ssl_context or True)
-    return aiohttp.ClientSession(connector=connector, headers=headers, proxy=credentials.proxy, trust_env=False)
+    return aiohttp.ClientSession(
+        connector=connector,
+        headers=headers,
+        proxy=credentials.proxy,
+        trust_env=False,
+        middlewares=[_asking_for(name)] if name is not None else [],
+    )
+
+
+def _asking_for(name: str) -> aiohttp.ClientMiddlewareType:
+    """The kubeconfig's ``tls-server-name``, for the handshakes of a session: kopf's requests do not state it."""
+
+    async def stating_the_name(
+        request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        request.server_hostname = name
+        return await handler(request)
+
+    return stating_the_name

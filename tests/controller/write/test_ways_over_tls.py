@@ -11,6 +11,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 from cryptography import x509
@@ -18,7 +19,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from scheduler.controller.kopf_operator import session_with
 from scheduler.controller.write.client import Directly
+from scheduler.controller.write.connection_settings import ConnectionSettings
+from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.errors import ApiError
@@ -107,6 +111,21 @@ def test_over_tls_the_client_s_certificate_is_shown_and_a_new_one_gets_new_conne
         assert subjects == ["first", "second"]
 
     run_in(loop, main())
+
+
+async def test_kopf_s_requests_ask_for_the_server_name_of_the_kubeconfig(tmp_path: Path) -> None:
+    context, authority = server_context(tmp_path)
+    async with served(plays(OK, ends=False), context) as (_, url):
+        elsewhere = url.replace("127.0.0.1", "localhost")
+        for options, is_trusted in (({}, False), ({"tls-server-name": "127.0.0.1"}, True)):
+            path = tls_kubeconfig(tmp_path, elsewhere, authority, {"token": "t"}, **options)
+            credentials = await CredentialSource(ConnectionSettings(kubeconfig=path), {}).load()
+            async with session_with(credentials) as session:
+                if is_trusted:
+                    assert (await session.post(elsewhere)).status == 201
+                else:
+                    with pytest.raises(aiohttp.ClientConnectorCertificateError):
+                        await session.post(elsewhere)
 
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
