@@ -30,22 +30,15 @@ class StepWatch:
         self.longest_at = 0.0
         """When the longest step ended, as Unix time in seconds."""
         self.slow_steps = 0
-        self._monotonic = monotonic
-        self._is_inside = False
+        self._outermost = _Outermost(self, monotonic)
 
     def step(self, name: str) -> AbstractContextManager[None]:
-        if self._is_inside:
+        """What times a step, to be entered at once."""
+        outermost = self._outermost
+        if outermost.is_inside:
             return nullcontext()
-        return _Timed(self, name)
-
-    def began(self) -> float:
-        """The outermost step begins; returns the time for ``ended``."""
-        self._is_inside = True
-        return self._monotonic()
-
-    def ended(self, began: float, name: str) -> None:
-        self._is_inside = False
-        self.took(self._monotonic() - began, name)
+        outermost.name = name
+        return outermost
 
     def took(self, seconds: float, name: str, culprit: Callable[[], Mapping[str, object]] = dict) -> None:
         """Record a step's duration, for callers that read the clock anyway. ``culprit``: fields for the warning."""
@@ -59,18 +52,23 @@ class StepWatch:
             )
 
 
-class _Timed(AbstractContextManager[None]):
-    """One step. Not a generator: there are several a pod, and each would cost as much as what it watches."""
+class _Outermost(AbstractContextManager[None]):
+    """The step under way. One object for all of them, since none awaits: there are several a pod, and each would cost
+    as much as what it watches."""
 
-    __slots__ = ("_began", "_name", "_watch")
+    __slots__ = ("_began", "_monotonic", "_watch", "is_inside", "name")
 
-    def __init__(self, watch: StepWatch, name: str) -> None:
+    def __init__(self, watch: StepWatch, monotonic: Callable[[], float]) -> None:
+        self.name = ""
+        self.is_inside = False
         self._watch = watch
-        self._name = name
+        self._monotonic = monotonic
         self._began = 0.0
 
     def __enter__(self) -> None:
-        self._began = self._watch.began()
+        self.is_inside = True
+        self._began = self._monotonic()
 
     def __exit__(self, *_: object) -> None:
-        self._watch.ended(self._began, self._name)
+        self.is_inside = False
+        self._watch.took(self._monotonic() - self._began, self.name)

@@ -87,6 +87,8 @@ class Deadlines:
 
     def next(self) -> float | None:
         """The earliest monotonic second at which a deadline is due; None without one."""
+        if not self._heap:
+            return None
         self._discard_stale()
         return self._heap[0][0] if self._heap else None
 

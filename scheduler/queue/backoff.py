@@ -126,10 +126,10 @@ class BackoffQueues:
 
     def next_release(self) -> int | None:
         """The whole second at which the next pods leave, or None."""
-        heads = [record for heap in (self._rejected, self._errors) if (record := heap.head()) is not None]
-        if not heads:
+        rejected, failed = self._rejected.head(), self._errors.head()
+        if rejected is None and failed is None:
             return None
-        first = min(self.expiration(record) for record in heads)
+        first = min(self.expiration(record) for record in (rejected, failed) if record is not None)
         return (first // SECOND + 1) * SECOND
 
     def release_of(self, record: QueuedPod) -> int:

@@ -27,10 +27,13 @@ class TimedMoves:
 
     def next(self) -> int | None:
         """When there is something to do; None while no pod waits for a time."""
-        dates = [date for date in (self._places.backoff.next_release(), self._groups.next()) if date is not None]
-        if len(self._places.pool):
-            dates.append(self._flushes.next)
-        return min(dates, default=None)
+        places = self._places
+        release, retry = places.backoff.next_release(), self._groups.next()
+        is_pool_empty = len(places.pool) == 0
+        if release is None and retry is None:
+            return None if is_pool_empty else self._flushes.next
+        dates = [date for date in (release, retry) if date is not None]
+        return min(dates if is_pool_empty else [*dates, self._flushes.next])
 
     def next_try(self, record: QueuedPod, place: Place) -> int | None:
         """When a pod in this place is tried without an event; None: at once, never, or unknown."""
