@@ -34,7 +34,7 @@ class _Class:
     """Pods of one class. ``front``: the serial of the pod under which the class is found among the others, 0 = it is
     not to be found. ``failed_at``: the state of the cluster in which an attempt of one of them found no node.
     ``witness``: the pod of that attempt, with the attempt's number and the pod as it was then, where all that could
-    help any pod of the class is an event that moves this one; without the pod where its class depends on claims, too."""
+    help any pod of the class is an event that moves this one; None for the pod where its class hangs on claims, too."""
 
     __slots__ = ("count", "failed_at", "front", "is_aside", "key", "ranked", "witness")
 

@@ -228,7 +228,7 @@ class AttachedVolumes:
     def _with_changed(
         self, before: AttachedOnNode, changed: Mapping[str, PodInfo], there: Mapping[str, PodInfo]
     ) -> AttachedOnNode:
-        """The account after some pods came and went: a node may have hundreds of others. ``there``: who is on it now."""
+        """The account after some pods came and went: a node may have hundreds of others. ``there``: its pods now."""
         if not before.limits:
             return before
         by_pod = dict(before.by_pod)
