@@ -88,4 +88,4 @@ class AssumedObjects(Generic[AnyObject]):
         return other
 
     def _stored(self, key: str) -> AnyObject | None:
-        return cast(AnyObject | None, self._objects.get(self._kind, key))
+        return cast("AnyObject | None", self._objects.get(self._kind, key))

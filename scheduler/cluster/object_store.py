@@ -45,11 +45,11 @@ class ObjectStore:
 
     def find(self, type_: type[AnyObject], key: str) -> AnyObject | None:
         """As ``get``, by the kind's type."""
-        return cast(AnyObject | None, self._objects[kind_of_type(type_)].get(key))
+        return cast("AnyObject | None", self._objects[kind_of_type(type_)].get(key))
 
     def all_of(self, type_: type[AnyObject]) -> Mapping[str, AnyObject]:
         """As ``all``, by the kind's type."""
-        return cast(Mapping[str, AnyObject], self._objects[kind_of_type(type_)])
+        return cast("Mapping[str, AnyObject]", self._objects[kind_of_type(type_)])
 
     def version(self, kind: Kind) -> int:
         return self._versions[kind]

@@ -36,8 +36,9 @@ class DeviceWait(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Attempt(msgspec.Struct, eq=False):
+class Attempt(msgspec.Struct, eq=False, gc=False):
     """The record of one attempt. The cycle fills it in; afterwards only its evidence is reduced (``attempt_memory``).
+    Nothing that it holds leads back to it, so the garbage collector need not look at each one that is remembered.
 
     Durations are seconds from the injected stopwatch; they feed no decision.
     """

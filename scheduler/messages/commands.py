@@ -95,7 +95,7 @@ class UpdateObject(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, ticket=ticket)
 
 
-class WriteEvent(msgspec.Struct, frozen=True):
+class WriteEvent(msgspec.Struct, frozen=True, gc=False):
     """An events.k8s.io/v1 Event, best effort."""
 
     regarding: Subject

@@ -129,7 +129,8 @@ def _full_rows(state: NewVolumes, view: View) -> npt.NDArray[np.bool_]:
             continue
         counts = attached.counts(driver)
         beyond = (limits >= 0) & (counts + len(volumes) > limits)
-        for row, known in Counter([row for each in volumes for row in attached.rows_with(each)]).items():
+        own_rows = [row for each in volumes for row in attached.rows_with(each)]
+        for row, known in Counter(own_rows).items() if own_rows else ():
             new = len(volumes) - known
             beyond[row] = 0 <= limits[row] < counts[row] + new and new > 0
         full |= beyond

@@ -7,6 +7,8 @@ kube-scheduler 1.36 tries all of them, one after the other.
 
 Nor is a change worth an attempt that helps none of them: while the pod that was tried waits for an event that its hints
 call helpful, the others would be rejected as it was. So bindings, and nodes that do not concern them, cost no attempt.
+Hints look at a pod's own claim, and an event of it may help this pod alone; but then its claim says something else than
+those of the others, and it is no longer one of their class. One behind others is found out when its back-off ends.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class _Class:
     """Pods of one class. ``front``: the serial of the pod under which the class is found among the others, 0 = it is
     not to be found. ``failed_at``: the state of the cluster in which an attempt of one of them found no node.
     ``witness``: the pod of that attempt, with the attempt's number and the pod as it was then, where all that could
-    help any pod of the class is an event that moves this one."""
+    help any pod of the class is an event that moves this one; None for the pod where its class hangs on claims, too."""
 
     __slots__ = ("count", "failed_at", "front", "is_aside", "key", "ranked", "witness")
 
@@ -43,7 +45,7 @@ class _Class:
         self.front = 0
         self.failed_at: Hashable = None
         self.is_aside = False
-        self.witness: tuple[QueuedPod, int, PodInfo] | None = None
+        self.witness: tuple[QueuedPod, int, PodInfo | None] | None = None
 
     def put(self, ranked: Ranked) -> None:
         heappush(self.ranked, ranked)
@@ -130,6 +132,8 @@ class EarlyHeap(PodHeap):
                 heappop(self._fronts)
                 self._stand(of, head)
             elif state is not None and (of.failed_at == state or self._is_witnessed(of, waits)):
+                if of.failed_at != state and self._is_filed_wrongly(of, head):
+                    continue
                 heappop(self._fronts)
                 of.front, of.is_aside = 0, True
                 self._aside.append(of)
@@ -149,14 +153,22 @@ class EarlyHeap(PodHeap):
         of.witness = None
         return False
 
-    def failed(self, record: QueuedPod, state: Hashable, is_witness: bool = False) -> None:
+    def _is_filed_wrongly(self, of: _Class, head: Ranked) -> bool:
+        """Whether the first pod of a class is of another one now, since its claims have changed; it is filed there."""
+        record = head[3].record
+        if of.witness is None or of.witness[2] is not None or record is None or self._class_of(record) == of.key:
+            return False
+        self.put(record)
+        return True
+
+    def failed(self, record: QueuedPod, state: Hashable, is_witness: bool = False, has_claims: bool = False) -> None:
         """In this state of the cluster an attempt of this pod, which is not here, found no node; nor would one of the
-        others of its class. ``is_witness``: nor in later states, as long as it waits; then its class depends on
-        nothing but the pod."""
+        others of its class. ``is_witness``: nor in later states, as long as it waits. ``has_claims``: its class depends
+        on its claims, too, and not on the pod alone."""
         of = self._classes.get(self._class_of(record)) if self._classes else None
         if of is not None:
             of.failed_at = state
-            of.witness = (record, record.attempts, record.info) if is_witness else None
+            of.witness = (record, record.attempts, None if has_claims else record.info) if is_witness else None
 
     def forget_failures(self) -> None:
         """Forget which classes found no node: attempts may answer differently in the same state of the cluster."""

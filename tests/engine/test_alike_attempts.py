@@ -219,6 +219,22 @@ def test_claims_that_differ_in_identity_alone_make_pods_no_less_alike() -> None:
     assert len(cluster.writes(BindPod)) == 2
 
 
+def test_bindings_of_others_have_none_tried_again_while_one_with_such_a_claim_waits_for_an_event() -> None:
+    cluster = Cluster()
+    with_claims(cluster)
+    cluster.delete("small-0")
+    cluster.schedule_all()
+    cluster.pod("small-9", node="n")
+    cluster.delete("small-9")
+    tried = attempts(cluster)
+    assert cluster.place("waits-10") == "backoff"
+    for number in range(5):
+        cluster.pod(f"other-{number}", labels={"app": "web"})
+        cluster.schedule_all()
+    assert len(cluster.writes(BindPod)) == 6
+    assert attempts(cluster) == tried
+
+
 def test_pods_whose_claims_have_no_volume_yet_are_all_tried() -> None:
     cluster = Cluster()
     cluster.node("n", cpu="400", pods=1000)

@@ -138,6 +138,35 @@ def test_one_that_is_no_longer_like_the_others_says_nothing_of_them() -> None:
     assert heap.take_early("two", pool_of(failed).waits) is not None
 
 
+def test_one_whose_claims_are_no_longer_like_those_of_the_others_says_nothing_of_them() -> None:
+    classes = {"a": "bound", "b": "bound"}
+    heap = EarlyHeap(order, lambda record: classes[record.info.name])
+    for record in (waiting("a", "db", 1), waiting("b", "db", 2)):
+        heap.put(record)
+    failed = heap.take_early("one")
+    assert failed is not None
+    heap.failed(failed, "one", is_witness=True, has_claims=True)
+    assert heap.take_early("two", pool_of(failed).waits) is None
+    classes["a"] = "lost"
+    assert heap.take_early("three", pool_of(failed).waits) is not None
+
+
+def test_one_whose_claims_have_changed_is_not_passed_over_for_those_that_it_was_like() -> None:
+    classes = {"a": "bound", "b": "bound", "c": "bound"}
+    heap = EarlyHeap(order, lambda record: classes[record.info.name])
+    for record in (waiting("a", "db", 1), waiting("b", "db", 2), waiting("c", "db", 3)):
+        heap.put(record)
+    failed = heap.take_early("one")
+    assert failed is not None
+    heap.failed(failed, "one", is_witness=True, has_claims=True)
+    pool = pool_of(failed)
+    assert heap.take_early("two", pool.waits) is None
+    classes["b"] = "grown"
+    found = heap.take_early("three", pool.waits)
+    assert found is not None and found.info.name == "b"
+    assert heap.take_early("four", pool.waits) is None
+
+
 def test_a_witness_is_kept_with_the_heap() -> None:
     heap = heap_of(waiting("a", "web", 1), waiting("b", "web", 2))
     failed = heap.take_early("one")

@@ -63,7 +63,7 @@ def likeness_key(info: PodInfo, volumes: Volumes) -> Hashable | None:
     such a pod is like no other, too.
     """
     mounted = info.pod.spec.volumes
-    if all(volume.persistent_volume_claim is None for volume in mounted):
+    if not mounted or all(volume.persistent_volume_claim is None for volume in mounted):
         return template_key(info)
     # A key is kept for each pod that waits: none of large ones.
     if is_large(info) or has_many_parts(mounted) or any(volume.ephemeral is not None for volume in mounted):

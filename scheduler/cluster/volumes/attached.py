@@ -84,8 +84,8 @@ class AttachedVolumes:
         self._names: list[str] = []
         self._names_version = -1
         self._stale: set[int] = set()
-        self._stale_pods: set[int] = set()
-        """Rows where only pods came and went: what is known of the others' volumes holds."""
+        self._stale_pods: dict[int, dict[str, PodInfo]] = {}
+        """Row → UID → a pod that came or went there: what is known of the others' volumes holds."""
         self._is_all_stale = True
         self._rows_of_claim: RowsByKey[str] = RowsByKey()
         self._counts: dict[str, Column] = {}
@@ -99,13 +99,13 @@ class AttachedVolumes:
 
     def add(self, info: PodInfo, row: int) -> None:
         if needs_attaching(info):
-            self._stale_pods.add(row)
+            self._stale_pods.setdefault(row, {})[info.uid] = info
             for key in _claims(info):
                 self._rows_of_claim.add(key, row)
 
     def remove(self, info: PodInfo, row: int) -> None:
         if needs_attaching(info):
-            self._stale_pods.add(row)
+            self._stale_pods.setdefault(row, {})[info.uid] = info
             for key in _claims(info):
                 self._rows_of_claim.remove(key, row)
 
@@ -174,10 +174,10 @@ class AttachedVolumes:
             self._stale = set(range(table.size))
             self._is_all_stale = False
         if self._stale or self._stale_pods:
-            for row in sorted(self._stale | self._stale_pods):
-                self._recount(row, {} if row in self._stale else self._rows[row].by_pod)
+            for row in sorted(self._stale | self._stale_pods.keys()):
+                self._recount(row, None if row in self._stale else self._stale_pods[row])
             self._stale = set()
-            self._stale_pods = set()
+            self._stale_pods = {}
 
     def _look_at_names(self) -> None:
         """Mark the rows that belong to another node now."""
@@ -198,10 +198,14 @@ class AttachedVolumes:
         for plugin in self._migrating:
             self._migrating_column(plugin)
 
-    def _recount(self, row: int, known: Mapping[str, tuple[Attachable, ...]]) -> None:
+    def _recount(self, row: int, changed: Mapping[str, PodInfo] | None) -> None:
+        """``changed``: the pods that came and went, by UID, where nothing else has changed; None: anything may have."""
         before = self._rows[row]
         name = self._table.names[row]
-        account = self.account(name, self._table.pods[row].values(), known) if name else _NO_LIMITS
+        if changed is not None:
+            account = self._with_changed(before, changed, self._table.pods[row])
+        else:
+            account = self.account(name, self._table.pods[row].values()) if name else _NO_LIMITS
         if account == before:
             return
         self._rows[row] = account
@@ -220,6 +224,26 @@ class AttachedVolumes:
             self._rows_of_volume.remove(volume, row)
         for volume in has - had:
             self._rows_of_volume.add(volume, row)
+
+    def _with_changed(
+        self, before: AttachedOnNode, changed: Mapping[str, PodInfo], there: Mapping[str, PodInfo]
+    ) -> AttachedOnNode:
+        """The account after some pods came and went: a node may have hundreds of others. ``there``: its pods now."""
+        if not before.limits:
+            return before
+        by_pod = dict(before.by_pod)
+        for uid in changed:
+            info = there.get(uid)
+            volumes = self._limited(info, before.limits) if info is not None else ()
+            if volumes:
+                by_pod[uid] = volumes
+            else:
+                by_pod.pop(uid, None)
+        return AttachedOnNode(before.limits, by_pod, before.left_over, before.migrated)
+
+    def _limited(self, info: PodInfo, limits: Mapping[str, int]) -> tuple[Attachable, ...]:
+        """A pod's volumes, each once, of the drivers with a limit."""
+        return tuple(dict.fromkeys([each for each in attached_volumes(info, self._objects) if each.driver in limits]))
 
     def _column(self, columns: dict[str, Column], driver: str, fill: int) -> Column:
         column = columns.get(driver)
@@ -248,7 +272,7 @@ class AttachedVolumes:
         other._names = self._names[:]
         other._names_version = self._names_version
         other._stale = set(self._stale)
-        other._stale_pods = set(self._stale_pods)
+        other._stale_pods = {row: dict(pods) for row, pods in self._stale_pods.items()}
         other._is_all_stale = self._is_all_stale
         other._rows_of_claim = self._rows_of_claim.fork()
         other._counts = {driver: column.copy() for driver, column in self._counts.items()}
@@ -275,8 +299,7 @@ class AttachedVolumes:
                 continue
             volumes = known.get(info.uid) if known else None
             if volumes is None:
-                found = [each for each in attached_volumes(info, self._objects) if each.driver in limits]
-                volumes = tuple(dict.fromkeys(found))
+                volumes = self._limited(info, limits)
             if volumes:
                 by_pod[info.uid] = volumes
         left_over = frozenset([each for each in self._still_attached(node) if each.driver in limits])

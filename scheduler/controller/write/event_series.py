@@ -63,8 +63,9 @@ class EventBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     related: _Reference | None = None
 
 
-class Series(Struct):
-    """One event and how often it occurred. ``name`` is "" until the first Event was stored; times are ``Now``'s."""
+class Series(Struct, gc=False):
+    """One event and how often it occurred. ``name`` is "" until the first Event was stored; times are ``Now``'s. Some
+    thousand are kept, each without a way back to itself: the garbage collector need not look at them."""
 
     event: WriteEvent
     name: str = ""

@@ -121,6 +121,18 @@ def test_a_scheduled_event_that_has_waited_for_long_goes_before_the_bindings() -
     assert ranks(taken(pacing, MAX_WAIT_SECONDS)) == [Rank.SCHEDULED]
 
 
+def test_an_event_leaves_in_time_after_an_older_one_has_left_and_none_was_overdue_between_them() -> None:
+    pacing = Pacing[Write](PLACES)
+    offered(pacing, SHARE, Rank.SCHEDULED)
+    assert len(taken(pacing)) == SHARE
+    offered(pacing, 1, Rank.SCHEDULED)
+    offered(pacing, 1, Rank.SCHEDULED, 3.0)
+    assert [slot.since for slot in taken(pacing, MAX_WAIT_SECONDS)] == [0.0]
+    assert taken(pacing, MAX_WAIT_SECONDS + 1.0) == []
+    assert pacing._oldest == 3.0
+    assert [slot.since for slot in taken(pacing, 3.0 + MAX_WAIT_SECONDS)] == [3.0]
+
+
 def test_events_that_get_no_answer_keep_to_their_share_until_one_does() -> None:
     pacing = Pacing[Write](PLACES)
     offered(pacing, 100, Rank.BINDING)
