@@ -24,7 +24,7 @@ Ids = npt.NDArray[np.int32]
 Labels = Mapping[str, str]
 
 MAX_BYTES = 32 * 2**20
-"""Of kept columns: some 50 keys that tell 5,000 nodes apart, or 1,000 keys of few values."""
+"""Of kept columns: some 45 keys that tell 5,000 nodes apart, or 800 keys of few values."""
 MAX_NARROW_ROWS = 16
 """Rows with a key that are listed one by one."""
 _BYTES_PER_VALUE = 130
@@ -36,7 +36,7 @@ _NO_LABELS: dict[str, str] = {}
 class LabelColumn:
     """The values that nodes have for one label key. Immutable but for what it remembers of its values."""
 
-    __slots__ = ("_id_of", "_numbers", "ids", "is_unique", "nbytes", "values", "was_asked")
+    __slots__ = ("_id_of", "_numbers", "_rows_by_id", "ids", "is_unique", "nbytes", "values", "was_asked")
 
     def __init__(self, ids: Ids, values: list[str | None]) -> None:
         self.ids = ids
@@ -45,10 +45,11 @@ class LabelColumn:
         """By id; ABSENT's is None."""
         self._id_of = {value: number for number, value in enumerate(values) if value is not None}
         self._numbers: tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]] | None = None
+        self._rows_by_id: tuple[Ids, list[int]] | None = None
+        """The rows in the order of their values, and where those of each value end."""
         self.is_unique = int(np.count_nonzero(ids)) == len(values) - 1
         """No two nodes share a value."""
-        self.nbytes = ids.nbytes + _BYTES_PER_VALUE * len(values)
-        self.was_asked = True
+        self._weigh()
 
     def __len__(self) -> int:
         """How many ids there are, ABSENT included: the length of a table by id."""
@@ -74,6 +75,14 @@ class LabelColumn:
             )
         return self._numbers
 
+    def rows_with(self, value_id: int) -> Ids:
+        """The rows that have a value, ascending; not for ABSENT, which rows have that are not used yet."""
+        if self._rows_by_id is None:
+            ends: list[int] = np.cumsum(np.bincount(self.ids, minlength=len(self.values))).tolist()
+            self._rows_by_id = np.argsort(self.ids, kind="stable").astype(np.int32), ends
+        rows, ends_by_id = self._rows_by_id
+        return rows[ends_by_id[value_id - 1] : ends_by_id[value_id]]
+
     def of_rows(self, rows: npt.NDArray[np.int64]) -> LabelColumn:
         """The same ids for some of the rows."""
         other = LabelColumn.__new__(LabelColumn)
@@ -92,8 +101,12 @@ class LabelColumn:
 
     def _take_values(self, other: LabelColumn) -> None:
         self.values, self._id_of, self._numbers = other.values, other._id_of, other._numbers
-        self.is_unique = other.is_unique
-        self.nbytes = self.ids.nbytes + _BYTES_PER_VALUE * len(self.values)
+        self._rows_by_id, self.is_unique = None, other.is_unique
+        self._weigh()
+
+    def _weigh(self) -> None:
+        # With what ``rows_with`` keeps, if it is asked.
+        self.nbytes = 2 * self.ids.nbytes + _BYTES_PER_VALUE * len(self.values)
         self.was_asked = True
 
 

@@ -74,7 +74,7 @@ class RowJournal:
             # By far the most frequent: one pod was placed since.
             return {entries[0] >> _FLAGS: entries[0] & _ALL_FLAGS}
         changed: dict[int, int] = {}
-        for entry in entries:
+        for entry in dict.fromkeys(entries):
             row = entry >> _FLAGS
             changed[row] = changed.get(row, 0) | (entry & _ALL_FLAGS)
         return changed

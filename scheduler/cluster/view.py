@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,10 @@ class Facts(Protocol):
     volumes: Volumes
     devices: Devices
     groups: Groups
+
+
+COUNTS_OF_PODS: Final = 2
+"""How many of ``View.versions`` grow when pods come and go."""
 
 
 class View:
@@ -113,16 +117,17 @@ class View:
     @property
     def versions(self) -> tuple[int, ...]:
         """The versions of all that answers may depend on, comparable within one cache. While they are equal, pods may
-        have come to rows or left them, and nothing else has changed."""
+        have come to rows or left them, and nothing else has changed. The last ones, COUNTS_OF_PODS, are of the counters
+        of pods and of their terms."""
         return (
             self.table.node_version,
             self.table.size,
             self.objects.changes,
-            self.pod_counts.changes,
-            self.affinity_terms.version,
             self.images.version,
             self.volumes.version,
             self.devices.version,
+            self.pod_counts.changes,
+            self.affinity_terms.version,
         )
 
     def version(self, kind: Kind) -> int:

@@ -146,6 +146,9 @@ class Plugin:
     """The Struct of the plugin's arguments; None = takes none."""
     reads: ClassVar[Reads] = Reads.UNDECLARED
     fragment_reads: ClassVar[FragmentReads] = FragmentReads.POD
+    counts_pods: ClassVar[bool] = True
+    """Whether ``stamp`` reads ``view.pod_counts`` or ``view.affinity_terms``. One that does not is not asked again
+    where these are all that changed."""
 
     def __init__(self, args: object = None) -> None:
         # Any, as in validate_args: of the class's own Args, which a base class of all plugins cannot name.

@@ -45,6 +45,29 @@ class CountingPlugin(PreFilterPlugin, FilterPlugin):
         raise NotImplementedError
 
 
+class Flips(Struct, frozen=True):
+    """Which rows began or ceased to fit: many at once, each of them in one of these, and then single ones."""
+
+    ceased: npt.NDArray[np.integer]
+    began: npt.NDArray[np.integer]
+    single: Sequence[int]
+    """In order; twice where a row began and ceased."""
+
+    def members(
+        self, before: npt.NDArray[np.int64], groups: npt.NDArray[np.integer], codes: npt.NDArray[np.int16]
+    ) -> npt.NDArray[np.int64]:
+        """How many rows of each group fit, if these did before. ``codes``: 0 where a row fits by now."""
+        found = before.copy()
+        if len(self.ceased):
+            found -= np.bincount(groups[self.ceased], minlength=len(before))
+        if len(self.began):
+            found += np.bincount(groups[self.began], minlength=len(before))
+        for row in set(self.single):
+            if self.single.count(row) % 2:
+                found[groups.item(row)] += -1 if codes.item(row) else 1
+        return found
+
+
 class Fitting(Struct, frozen=True):
     """The rows that a class fits on."""
 
@@ -53,6 +76,8 @@ class Fitting(Struct, frozen=True):
     count: int
     version: int
     """Equal versions of a class promise the same rows."""
+    flips: Flips | None = None
+    """What has changed since the class's answer by group; None: any row may have, or there is no such answer."""
 
     def members(self, groups: npt.NDArray[np.integer], width: int) -> npt.NDArray[np.int64]:
         """How many of the rows are in each of ``width`` groups, at most 2**14. ``groups``: the group of each row."""
@@ -80,7 +105,9 @@ class GroupScores(Struct, frozen=True):
 
     def members_now(self, fitting: Fitting) -> npt.NDArray[np.int64] | None:
         """``members`` of the same groups with these rows; None where rows have to be counted."""
-        return self.members if fitting.version == self.fits_version else None
+        if fitting.version == self.fits_version:
+            return self.members
+        return None if fitting.flips is None else fitting.flips.members(self.members, self.groups, fitting.codes)
 
 
 class ExtremesScoringPlugin(NormalizePlugin):

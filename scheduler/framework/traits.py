@@ -13,6 +13,8 @@ class Traits(Struct, frozen=True):
     """The flags of the row journal that invalidate the plugin's answer for a row."""
     is_declared: bool
     has_stamp: bool
+    counts_pods: bool
+    """The stamp may change, or the answers without a stamp, where only counters of pods did."""
     reads_feasible_rows: bool
 
 
@@ -36,5 +38,6 @@ def _traits(plugin_type: type[Plugin]) -> Traits:
         flags=flags,
         is_declared=is_declared,
         has_stamp=is_declared and plugin_type.stamp is not Plugin.stamp,
+        counts_pods=not is_declared or plugin_type.counts_pods,
         reads_feasible_rows=Reads.FEASIBLE in reads,
     )

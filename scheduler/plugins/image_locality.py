@@ -29,6 +29,7 @@ class ImageLocality(ScorePlugin):
     name = "ImageLocality"
     reads = Reads.NODE
     fragment_reads = FragmentReads.TEMPLATE
+    counts_pods = False
 
     def fragment(self, pod: PodInfo, view: View) -> tuple[tuple[str, ...], int]:
         spec = pod.pod.spec

@@ -63,3 +63,18 @@ def test_keys_that_no_node_has_take_nothing_and_kept_columns_are_bounded() -> No
         assert columns.nbytes <= label_columns.MAX_BYTES
     assert columns.nbytes > label_columns.MAX_BYTES // 2
     assert len(columns.column("wide-0", 5_000)) == 5_001
+
+
+@given(st.lists(LABELS, min_size=ROWS, max_size=ROWS))
+def test_the_rows_of_each_value_are_found_by_its_id(labels: list[Mapping[str, str]]) -> None:
+    columns = LabelColumns()
+    for row, each in enumerate(labels):
+        columns.put(row, each)
+    # Rows that are not used yet lack all labels.
+    column = columns.column("a", ROWS + 8)
+    for value_id, value in enumerate(column.values):
+        if value is not None:
+            there = [row for row, each in enumerate(labels) if each.get("a") == value]
+            assert column.rows_with(value_id).tolist() == there
+            some = column.of_rows(np.array([5, 2]))
+            assert some.rows_with(value_id).tolist() == [place for place, row in enumerate((5, 2)) if row in there]

@@ -8,8 +8,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from scheduler.cluster.interning import ABSENT
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import PRE_FILTER, ClassRun
+from scheduler.framework.classes.first_refusals import FITS, CodedRows
+from scheduler.framework.classes.refusal_table import RefusalTable
 from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, State
 from scheduler.framework.shortcuts import ByValue, CountingPlugin
 from scheduler.framework.traits import traits_of
@@ -24,16 +27,22 @@ class KnownByValue(Struct, frozen=True):
     size: int
     """Of the table."""
 
-    def says_the_same(self, other: KnownByValue) -> bool:
-        """Whether every row has the same answer. Value ids mean the same until a node changes."""
+    def differs_at(self, other: KnownByValue) -> list[int] | None:
+        """The ids of the values whose rows have another answer, ABSENT for rows without the label; None where all rows
+        have to be looked at. Value ids mean the same until a node changes."""
         mine, theirs = self.answer, other.answer
-        return (
-            self.node_version == other.node_version
-            and self.size == other.size
-            and mine.key == theirs.key
-            and mine.refusals is theirs.refusals
-            and mine.codes.tobytes() == theirs.codes.tobytes()
-        )
+        if (
+            self.node_version != other.node_version
+            or self.size != other.size
+            or mine.key != theirs.key
+            or mine.refusals is not theirs.refusals
+            or len(mine.codes) != len(theirs.codes)
+        ):
+            return None
+        if mine.codes is theirs.codes:
+            return []
+        differing: list[int] = (mine.codes != theirs.codes).nonzero()[0].tolist()
+        return differing
 
 
 class FilterSlot:
@@ -42,6 +51,7 @@ class FilterSlot:
     __slots__ = (
         "codes",
         "counting",
+        "counts_pods",
         "flags",
         "has_own_stamp",
         "index",
@@ -62,6 +72,7 @@ class FilterSlot:
         traits = traits_of(plugin)
         self.is_declared = traits.is_declared
         self.flags = traits.flags
+        self.counts_pods = traits.counts_pods
         self.has_own_stamp = traits.has_stamp and not isinstance(plugin, PreFilterPlugin)
         """Whether the stamp is compared here and not by a PreFilter slot."""
         self.stamp: Hashable = None
@@ -96,10 +107,33 @@ class FilterSlot:
         return True
 
 
+def takes_values(
+    slot: FilterSlot, known: KnownByValue, run: ClassRun, refusals: RefusalTable, blocks: list[CodedRows]
+) -> bool:
+    """Updates the rows of the values whose answers have changed, and adds them to ``blocks``; False where all rows must
+    be updated, as these are no less work."""
+    values = None if slot.known is None else known.differs_at(slot.known)
+    if not values or values[0] == ABSENT:
+        return values == []
+    table, answer = run.view.table, known.answer
+    column = table.label_values(answer.key)
+    found = [column.rows_with(value) for value in values]
+    if 2 * sum(map(len, found)) > table.size:
+        return False
+    if slot.codes is None:
+        slot.codes = np.zeros(table.size, np.int16)
+    for value, rows in zip(values, found, strict=True):
+        said = answer.codes.item(value)
+        code = refusals.code_of(slot.index, slot.plugin, answer.refusals[said - 1]) if said else FITS
+        slot.codes[rows] = code
+        blocks.append((rows, code))
+    return True
+
+
 class PreFilterSlot:
     """One PreFilter plugin's answer."""
 
-    __slots__ = ("answer", "counting", "has_stamp", "is_declared", "name", "plugin", "stamp")
+    __slots__ = ("answer", "counting", "counts_pods", "has_stamp", "is_declared", "name", "plugin", "stamp")
 
     def __init__(self, plugin: PreFilterPlugin, is_concerned: bool) -> None:
         self.plugin = plugin
@@ -107,6 +141,7 @@ class PreFilterSlot:
         traits = traits_of(plugin)
         self.is_declared = traits.is_declared or not is_concerned
         self.has_stamp = traits.has_stamp
+        self.counts_pods = traits.counts_pods
         self.counting = plugin if isinstance(plugin, CountingPlugin) else None
         self.stamp: Hashable = None if is_concerned else ()
         self.answer: State | Skip | Refusal | None = None if is_concerned else SKIP

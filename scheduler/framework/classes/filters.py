@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.row_journal import NO_CHANGES, NODE_CHANGED, RowChanges
+from scheduler.cluster.view import COUNTS_OF_PODS
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun, PluginPoint
-from scheduler.framework.classes.filter_slots import FilterSlot, KnownByValue, PreFilterSlot
-from scheduler.framework.classes.first_refusals import FITS, FirstRefusals
+from scheduler.framework.classes.filter_slots import FilterSlot, KnownByValue, PreFilterSlot, takes_values
+from scheduler.framework.classes.first_refusals import FITS, CodedRows, FirstRefusals
 from scheduler.framework.classes.refusal_table import RefusalTable
 from scheduler.framework.diagnosis import Diagnosis, disjoint_node_sets
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, NodeSubset, PreFilterPlugin, Rows, State
@@ -67,13 +68,18 @@ class ClassFilters:
         self._asked_slots = self._slots
         self._pre_slots = [PreFilterSlot(plugin, plugin.name not in unconcerned) for plugin in pre_filter_plugins]
         self._changeable_pre_slots = [slot for slot in self._pre_slots if slot.has_stamp or not slot.is_declared]
+        self._counting_pre_slots = [slot for slot in self._changeable_pre_slots if slot.counts_pods]
         self._is_pre_filtered = False
         self._versions: tuple[int, ...] = ()
         """The view's versions at the last comparison of all stamps."""
         self._goes_by_stamps = all(slot.is_declared for slot in self._pre_slots)
-        self._affected_by: dict[int, list[FilterSlot]] = {}
-        """Flags of the row journal → the slots that read what they stand for; valid until anything else changes."""
+        self._affected_by: dict[Hashable, list[FilterSlot]] = {}
+        """Flags of the row journal, and stale slots → these and the slots that read what the flags stand for; valid
+        until other slots are asked."""
+        self._stale: list[FilterSlot] = []
+        """The slots that became stale since all rows were up to date."""
         self._stamped_slots = [slot for slot in self._slots if slot.has_own_stamp]
+        self._counting_slots = [slot for slot in self._stamped_slots if slot.counts_pods]
         self._slot_of = {slot.name: slot for slot in self._slots}
         self._rows_version = -1
         self._node_version = -1
@@ -121,6 +127,7 @@ class ClassFilters:
         self.pre_refusal, self.pre_rejectors = other.pre_refusal, other.pre_rejectors
         self.subset_plugins = other.subset_plugins
         self.first, self._table = other.first.copied(), other._table.copied()
+        self._stale = [slot for slot in self._slots if slot.is_stale]
         self._is_pre_filtered, self._versions = other._is_pre_filtered, other._versions
         self._rows_version, self._node_version = other._rows_version, other._node_version
         self.columns_made += 1
@@ -143,10 +150,14 @@ class ClassFilters:
         versions = run.view.versions
         if self._is_pre_filtered and self._goes_by_stamps and versions == self._versions:
             return
-        for stamped in self._stamped_slots:
+        slots, stamped_slots = self._pre_slots, self._stamped_slots
+        if self._is_pre_filtered:
+            slots = self._changeable_pre_slots
+            if versions[:-COUNTS_OF_PODS] == self._versions[:-COUNTS_OF_PODS]:
+                slots, stamped_slots = self._counting_pre_slots, self._counting_slots
+        for stamped in stamped_slots:
             if stamped.stamp_changed(run):
                 self._mark_stale(stamped)
-        slots = self._changeable_pre_slots if self._is_pre_filtered else self._pre_slots
         has_changed = not self._is_pre_filtered
         newer: States = {}
         self._is_pre_filtered = False
@@ -172,8 +183,9 @@ class ClassFilters:
 
     def _mark_stale(self, slot: FilterSlot | None) -> None:
         if slot is not None:
+            if not slot.is_stale:
+                self._stale.append(slot)
             slot.is_stale = True
-            self._affected_by.clear()
             slot.version += 1
             self.versions_sum += 1
 
@@ -240,39 +252,51 @@ class ClassFilters:
         self._node_version = table.node_version
         combines_all = is_full or (changes.many is not None and bool(changes.flags & NODE_CHANGED))
         touched = set(changes.few_with(NODE_CHANGED)) if changes.flags & NODE_CHANGED else set()
+        blocks: list[CodedRows] = []
         for slot in self._slots if is_full else self._affected_slots(changes.flags):
             try:
-                combines_all = self._refresh_slot(slot, run, changes, touched, is_full) or combines_all
+                combines_all = self._refresh_slot(slot, run, changes, touched, blocks, is_full) or combines_all
             except Exception as error:
                 self._rows_version = -1
                 raise PluginError(slot.name, "Filter", error) from error
-        if combines_all:
-            before = self.first.codes
-            self.first.combine(self._columns(), self.only, run.view)
-            self.columns_made += len(before) != len(self.first.codes)
-        elif touched:
-            self.first.combine_rows(touched, self._columns(), self.only, run.view)
+        self._stale.clear()
+        first = self.first
+        if combines_all or (blocks and self.only is not None):
+            before = first.codes
+            first.combine(self._columns(), self.only, run.view)
+            self.columns_made += len(before) != len(first.codes)
+            return
+        if blocks:
+            first.combine_blocks(blocks, self._columns(), run.view)
+        if touched:
+            first.combine_rows(touched, self._columns(), self.only, run.view)
 
     def _columns(self) -> list[npt.NDArray[np.int16]]:
         return [slot.codes for slot in self._slots if slot.codes is not None]
 
     def _affected_slots(self, flags: int) -> list[FilterSlot]:
-        slots = self._affected_by.get(flags)
+        key: Hashable = (flags, *self._stale) if self._stale else flags
+        slots = self._affected_by.get(key)
         if slots is None:
             states = self.states
-            slots = [
+            slots = self._affected_by[key] = [
                 slot
                 for slot in self._asked_slots
                 if flags & slot.flags or not slot.holds_for(states.get(slot.name, EMPTY_STATE))
             ]
-            if all(slot.holds_for(states.get(slot.name, EMPTY_STATE)) for slot in slots):
-                self._affected_by[flags] = slots
         return slots
 
     def _refresh_slot(
-        self, slot: FilterSlot, run: ClassRun, changes: RowChanges, touched: set[int], is_full: bool
+        self,
+        slot: FilterSlot,
+        run: ClassRun,
+        changes: RowChanges,
+        touched: set[int],
+        blocks: list[CodedRows],
+        is_full: bool,
     ) -> bool:
-        """Returns whether the first refusals must be combined for all rows; single rows are added to ``touched``."""
+        """Returns whether the first refusals must be combined for all rows; otherwise changed rows are added to
+        ``touched`` or ``blocks``."""
         state = self.states.get(slot.name, EMPTY_STATE)
         holds = slot.holds_for(state)
         slot.state = state
@@ -282,14 +306,12 @@ class ClassFilters:
             slot.codes = slot.known = None
             has_changed = had_refusals
         elif is_full or not holds:
-            known = _by_value(slot, state, run)
-            if known is not None and slot.known is not None and known.says_the_same(slot.known) and not is_full:
-                has_changed = False
-            else:
-                before = slot.codes
+            known, before = _by_value(slot, state, run), slot.codes
+            has_changed = False
+            if is_full or known is None or not takes_values(slot, known, run, self._table, blocks):
                 slot.codes = self._codes_of(slot, state, run, run.view.rows, None if known is None else known.answer)
-                self.columns_made += _size_of(before) != _size_of(slot.codes)
                 has_changed = had_refusals or slot.codes is not None
+            self.columns_made += _size_of(before) != _size_of(slot.codes)
             slot.known = known
         elif changes.many is not None:
             has_changed = bool(changes.flags & slot.flags) and self._many_rows(slot, state, run, changes.many)

@@ -18,6 +18,9 @@ INFEASIBLE = -1
 MAX_LEVELS = 4
 """Number of totals whose rows are cached: the best total moves by a few steps as a class fills the nodes."""
 
+MAX_LISTED_ROWS = 60
+"""Rows of a cached total that are looked at one by one: the pass that finds those of the best total takes 6 µs."""
+
 
 class Ranks:
     """``totals``: one per row, of the narrowest type that ``max_total`` fits into: passes over them are quicker."""
@@ -54,6 +57,27 @@ class Ranks:
             totals |= -(first.codes != 0).astype(self._dtype)
         self.totals = totals
         self._levels = {}
+
+    def exclude(self, rows: npt.NDArray[np.integer], *, forgets_levels: bool) -> None:
+        """These rows do not fit any more. ``forgets_levels``: other rows are going to be set at once."""
+        self.totals[rows] = INFEASIBLE
+        if forgets_levels:
+            self._levels = {}
+        levels, total_of = self._levels, self.totals.item
+        for total, level in list(levels.items()):
+            if len(level) <= MAX_LISTED_ROWS:
+                levels[total] = array("i", [row for row in level if total_of(row) == total])
+            else:
+                del levels[total]
+
+    def set_rows(
+        self, rows: npt.NDArray[np.integer], constant: int, columns: Sequence[npt.NDArray[np.integer]]
+    ) -> None:
+        """Computes the totals of these rows, which fit; after ``forgets_levels``."""
+        totals: npt.NDArray[Any] = np.full(len(rows), constant, self._dtype)
+        for column in columns:
+            totals += column[rows]
+        self.totals[rows] = totals
 
     def set_row(self, row: int, total: int) -> None:
         """Replaces the total of one row."""

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.framework.class_run import ClassRun
+from scheduler.errors import PluginError
+from scheduler.framework.class_run import ClassRun, PluginPoint
 from scheduler.framework.classes.first_refusals import FirstRefusals
 from scheduler.framework.classes.score_slot import ScoreSlot, check_range, share_dtype
-from scheduler.framework.plugin import MAX_NODE_SCORE, NormalizePlugin, Rows, ScorePlugin, Scores, State
+from scheduler.framework.plugin import MAX_NODE_SCORE, NormalizePlugin, PreScorePlugin, Rows, ScorePlugin, Scores, State
 from scheduler.framework.pre_score import pre_score
 from scheduler.framework.shortcuts import ChangedRows, Fitting, GroupScores
 from scheduler.messages.status import SKIP, Skip
+
+
+def evaluated(slots: Sequence[ScoreSlot]) -> frozenset[PluginPoint]:
+    """The plugins that did not skip, with the points."""
+    plugins = [slot.plugin for slot in slots if slot.state is not SKIP]
+    said = {(plugin.name, "Score") for plugin in plugins}
+    return frozenset(said | {(plugin.name, "PreScore") for plugin in plugins if isinstance(plugin, PreScorePlugin)})
 
 
 def share_of(slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
@@ -37,6 +45,25 @@ def share_of(slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64]) -> npt
     scores = raw if slot.normalizer is None else _normalize_call(run, slot.normalizer)(state, raw, run.view, rows)
     check_range(slot.plugin, int(scores.min()), int(scores.max()))
     return scores * slot.weight
+
+
+def ranked(
+    slots: Sequence[ScoreSlot], run: ClassRun, rows: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[np.int64]]]:
+    """Totals and the plugins' shares, as if no other rows were feasible."""
+    total = np.zeros(len(rows), np.int64)
+    shares: dict[str, npt.NDArray[np.int64]] = {}
+    for slot in slots:
+        try:
+            share = share_of(slot, run, rows)
+        except PluginError:
+            raise
+        except Exception as error:
+            raise PluginError(slot.plugin.name, "Score", error) from error
+        if share is not None:
+            shares[slot.plugin.name] = share
+            total += share
+    return total, shares
 
 
 def normalized(
@@ -95,7 +122,8 @@ def asked_by_group(
     before = slot.by_group or slot.state
     if slot.grouping is None or not isinstance(before, State | GroupScores):
         return None
-    fitting = Fitting(first.codes, first.feasible_count, first.fits_version)
+    flips = first.flips_since(before.fits_version) if isinstance(before, GroupScores) else None
+    fitting = Fitting(first.codes, first.feasible_count, first.fits_version, flips)
     answer: GroupScores | ChangedRows | State | Skip | None = run.timed(
         slot.grouping.score_by_group, slot.name, "Score"
     )(before, run.pod, run.view, fitting)

@@ -25,6 +25,7 @@ class ScoreSlot:
         "answer_is_kept",
         "by_group",
         "contribution",
+        "counts_pods",
         "extremes",
         "extremes_normalizer",
         "flags",
@@ -47,6 +48,7 @@ class ScoreSlot:
         traits = traits_of(plugin)
         self.is_declared = traits.is_declared
         self.has_stamp = traits.has_stamp
+        self.counts_pods = traits.counts_pods
         self.normalizer = plugin if isinstance(plugin, NormalizePlugin) else None
         self.extremes_normalizer = plugin if isinstance(plugin, ExtremesScoringPlugin) else None
         self.extremes: Extremes | None = None

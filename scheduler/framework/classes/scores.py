@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.row_journal import NO_CHANGES
-from scheduler.cluster.view import View
+from scheduler.cluster.view import COUNTS_OF_PODS, View
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun, PluginPoint
 from scheduler.framework.classes.extremes import Extremes
 from scheduler.framework.classes.filters import MAX_SINGLE_ROWS
-from scheduler.framework.classes.first_refusals import FirstRefusals
+from scheduler.framework.classes.first_refusals import Block, FirstRefusals
 from scheduler.framework.classes.ranks import INFEASIBLE, Ranks
 from scheduler.framework.classes.score_calls import (
     asked_by_group,
+    evaluated,
     finals,
     normalized,
+    ranked,
     renormalized,
     score_call,
-    share_of,
     spread_out,
     take_by_group,
 )
 from scheduler.framework.classes.score_refresh import ScoreRefresh
 from scheduler.framework.classes.score_slot import InvalidScore, ScoreSlot, check_range, share_dtype, stale_slots
-from scheduler.framework.plugin import MAX_NODE_SCORE, PreScorePlugin, ScorePlugin
+from scheduler.framework.plugin import MAX_NODE_SCORE, ScorePlugin
 from scheduler.framework.pre_score import pre_score
 from scheduler.framework.shortcuts import ChangedRows, GroupScores
 from scheduler.messages.status import SKIP
@@ -47,6 +48,7 @@ class ClassScores:
     def __init__(self, score_plugins: Sequence[tuple[ScorePlugin, int]], unconcerned: frozenset[str]) -> None:
         self._slots = [ScoreSlot(plugin, weight) for plugin, weight in score_plugins if plugin.name not in unconcerned]
         self._stamped_slots = [slot for slot in self._slots if slot.has_stamp]
+        self._counting_slots = [slot for slot in self._stamped_slots if slot.counts_pods]
         self.evaluated: frozenset[PluginPoint] = frozenset()
         """The plugins that did not skip at the last refresh, with the point: PreScore or Score."""
         self.columns_made = 0
@@ -62,8 +64,9 @@ class ClassScores:
         self._columns: list[ScoreSlot] | None = None
         """The slots whose contribution differs from row to row; None: not computed."""
         self._flat_shares: dict[str, int] = {}
-        self._affected_by: dict[int, list[_Affected]] = {}
-        """Flags of the row journal → the slots that read what they stand for; valid until anything else changes."""
+        self._affected_by: dict[Hashable, list[_Affected]] = {}
+        """Flags of the row journal, whether other rows fit, and stale slots → the slots that are affected; valid for
+        the same ``_columns``."""
 
     @property
     def nbytes(self) -> int:
@@ -100,13 +103,16 @@ class ClassScores:
         if changes is None or is_full:
             changes = NO_CHANGES
         feasible_changed = first.fits_version != self._fits_version
-        appeared = first.changed_since(self._fits_version) if feasible_changed else ()
+        block = first.block_since(self._fits_version) if feasible_changed else None
+        appeared = first.changed_since(self._fits_version if block is None else block.after) if feasible_changed else ()
         versions = view.versions
-        has_same_versions = versions == self._versions
         self._rows_version = -1
         refresh = ScoreRefresh(run, first, changes, is_full, feasible_changed)
         adds_all = is_full or appeared is None
-        stale = () if is_full or has_same_versions else stale_slots(self._stamped_slots, run)
+        stale: Sequence[ScoreSlot] = ()
+        if not is_full and versions != self._versions:
+            is_of_pods = versions[:-COUNTS_OF_PODS] == self._versions[:-COUNTS_OF_PODS]
+            stale = stale_slots(self._counting_slots if is_of_pods else self._stamped_slots, run)
         for slot, holds in self._slots_for(refresh, stale):
             try:
                 if holds and slot.answer_is_kept:
@@ -121,34 +127,36 @@ class ClassScores:
         if adds_all or appeared is None:
             self._add_up(first)
         else:
-            self._add_up_rows(first, refresh.gains, appeared)
+            self._add_up_rows(first, refresh.gains, appeared, block)
         self._rows_version = journal.version
         self._fits_version = first.fits_version
         self._versions = versions
 
     def _slots_for(self, refresh: ScoreRefresh, stale: Sequence[ScoreSlot]) -> list[_Affected]:
-        flags = refresh.changes.flags
-        if not stale and not refresh.is_full and not refresh.feasible_changed:
-            slots = self._affected_by.get(flags)
-            if slots is None:
-                slots = self._affected_by[flags] = self._affected(flags, (), False)
-            return slots
-        self._affected_by.clear()
         if refresh.is_full:
+            self._columns = None
             return [(slot, False) for slot in self._slots]
-        return self._affected(flags, stale, refresh.feasible_changed)
+        if self._columns is None:
+            self._find_columns()
+        flags, feasible_changed = refresh.changes.flags, refresh.feasible_changed
+        key: Hashable = (flags, feasible_changed, *stale) if stale or feasible_changed else flags
+        slots = self._affected_by.get(key)
+        if slots is None:
+            slots = self._affected_by[key] = self._affected(flags, stale, feasible_changed)
+        return slots
 
     def _affected(self, flags: int, stale: Sequence[ScoreSlot], feasible_changed: bool) -> list[_Affected]:
         """The slots affected by rows with these journal flags."""
-        slots = [(slot, slot.holds(stale)) for slot in self._slots]
-        return [
-            (slot, holds) for slot, holds in slots if not (holds and slot.is_unaffected_by(flags, feasible_changed))
-        ]
+        affected: list[_Affected] = []
+        for slot in self._slots:
+            holds = slot.holds(stale)
+            if not holds or not slot.is_unaffected_by(flags, feasible_changed):
+                affected.append((slot, holds))
+        return affected
 
     def _refresh_slot(self, slot: ScoreSlot, refresh: ScoreRefresh) -> bool:
         """Returns whether the totals of all rows must be added up."""
         run = refresh.run
-        self._columns = None
         stamp = slot.stamp_now(run)
         is_stale = refresh.is_full or not slot.is_declared or slot.state is None or stamp != slot.stamp
         if not slot.answer_is_kept:
@@ -166,10 +174,11 @@ class ClassScores:
         # By group only from the second decision of a class on: what is never asked again is not worth grouping.
         answer = None if refresh.is_full else asked_by_group(slot, run, refresh.first)
         if isinstance(answer, GroupScores):
-            self._columns = None
             known = slot.by_group is not None
             adds_all = take_by_group(slot, answer, refresh.gains)
-            self.columns_made += not known or isinstance(was, np.ndarray) is slot.is_flat
+            if not known or slot.contribution is not was:
+                self._columns = None
+                self.columns_made += 1
             return adds_all
         if isinstance(answer, ChangedRows):
             if slot.raw is not None and len(answer.rows) <= MAX_SINGLE_ROWS:
@@ -181,7 +190,7 @@ class ClassScores:
         if skipped is not (slot.state is SKIP):
             self._skips_changed = True
         if slot.state is SKIP:
-            slot.raw = slot.contribution = None
+            self._columns = slot.raw = slot.contribution = None
             return was is not None
         asked = run.view.rows if slot.answer_is_kept else refresh.fitting
         raw = score_call(run, slot.plugin)(slot.state, run.pod, run.view, asked)
@@ -250,24 +259,25 @@ class ClassScores:
         scores = run.timed(slot.plugin.score_few, slot.name, "Score")(slot.state, run.pod, run.view, rows)  # type: ignore[arg-type]  # not SKIP
         if slot.normalizer is not None:
             return self._few_raws(slot, refresh, rows, scores)
-        codes, gains = refresh.first.codes, refresh.gains
-        column, weight = slot.contribution, slot.weight
+        codes, gains, weight = refresh.first.codes, refresh.gains, slot.weight
+        if isinstance(slot.contribution, int):
+            if [score * weight for score in scores] == [slot.contribution] * len(rows):
+                return False
+            slot.contribution = self._new_column(run.view, slot.contribution, share_dtype(weight))
+        column = slot.contribution
         assert column is not None
         for place, row in enumerate(rows):
             score = scores[place]
+            share = score * weight
             if not 0 <= score <= MAX_NODE_SCORE:
                 if codes.item(row) == 0:
                     raise InvalidScore(slot.name, score)
                 # Never read, but the column may be too narrow for it.
-                score = 0
-            share = score * weight
-            before = column if isinstance(column, int) else column.item(row)
-            if share == before:
-                continue
-            gains[row] = gains.get(row, 0) + share - before
-            if isinstance(column, int):
-                column = slot.contribution = self._new_column(run.view, column, share_dtype(weight))
-            column[row] = share
+                share = 0
+            before = column.item(row)
+            if share != before:
+                gains[row] = gains.get(row, 0) + share - before
+                column[row] = share
         return False
 
     def _few_raws(self, slot: ScoreSlot, refresh: ScoreRefresh, rows: Sequence[int], scores: Sequence[int]) -> bool:
@@ -334,28 +344,39 @@ class ClassScores:
     # --- the sum ------------------------------------------------------------------------------------------------------
 
     def _add_up(self, first: FirstRefusals) -> None:
-        self._find_columns()
-        columns = [slot.contribution for slot in self._columns or () if isinstance(slot.contribution, np.ndarray)]
         before = self._ranks.totals
-        self._ranks.add_up(sum(self._flat_shares.values()), columns, first)
+        self._ranks.add_up(*self._parts(), first)
         self.columns_made += len(before) != len(self._ranks.totals)
         if self._skips_changed:
-            plugins = [slot.plugin for slot in self._slots if slot.state is not SKIP]
-            said = {(plugin.name, "Score") for plugin in plugins}
-            said |= {(plugin.name, "PreScore") for plugin in plugins if isinstance(plugin, PreScorePlugin)}
-            self.evaluated = frozenset(said)
+            self.evaluated = evaluated(self._slots)
             self._skips_changed = False
 
-    def _add_up_rows(self, first: FirstRefusals, gains: dict[int, int], appeared: Sequence[int]) -> None:
+    def _add_up_rows(
+        self, first: FirstRefusals, gains: dict[int, int], appeared: Sequence[int], block: Block | None
+    ) -> None:
+        """``appeared``: rows that began or ceased to fit, after those of a ``block``."""
         codes, ranks = first.codes, self._ranks
         changed = set(appeared)
+        if block is not None:
+            ranks.exclude(block.ceased, forgets_levels=len(block.began) > 0)
         for row, gain in gains.items():
             if gain and row not in changed and not codes.item(row):
                 ranks.set_row(row, ranks.totals.item(row) + gain)
+        if block is not None and len(block.began):
+            # After the gains, which these rows have in their columns already.
+            ranks.set_rows(block.began, *self._parts())
         for row in changed:
             ranks.set_row(row, INFEASIBLE if codes.item(row) else sum(self.shares_of(row).values()))
 
+    def _parts(self) -> tuple[int, list[npt.NDArray[np.integer]]]:
+        """What totals are the sums of."""
+        if self._columns is None:
+            self._find_columns()
+        columns = [slot.contribution for slot in self._columns or () if isinstance(slot.contribution, np.ndarray)]
+        return sum(self._flat_shares.values()), columns
+
     def _find_columns(self) -> None:
+        self._affected_by.clear()
         self._columns = [slot for slot in self._slots if isinstance(slot.contribution, np.ndarray)]
         self._flat_shares = {slot.name: slot.contribution for slot in self._slots if isinstance(slot.contribution, int)}
 
@@ -376,16 +397,4 @@ class ClassScores:
         """Totals and the plugins' shares (int64, one per row of ``rows``) if only these of the class's feasible rows
         count: nominated pods, sampling or an extender have excluded the others. Call ``refresh`` first.
         """
-        total = np.zeros(len(rows), np.int64)
-        shares: dict[str, npt.NDArray[np.int64]] = {}
-        for slot in self._slots:
-            try:
-                share = share_of(slot, run, rows)
-            except PluginError:
-                raise
-            except Exception as error:
-                raise PluginError(slot.plugin.name, "Score", error) from error
-            if share is not None:
-                shares[slot.plugin.name] = share
-                total += share
-        return total, shares
+        return ranked(self._slots, run, rows)

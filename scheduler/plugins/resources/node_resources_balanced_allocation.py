@@ -49,6 +49,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     Args = NodeResourcesBalancedAllocationArgs
     reads = Reads.NODE | Reads.USAGE
     fragment_reads = FragmentReads.TEMPLATE
+    counts_pods = False
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None) -> None:
         super().__init__(args or NodeResourcesBalancedAllocationArgs())

@@ -103,6 +103,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     Args = NodeResourcesFitArgs
     reads = Reads.NODE | Reads.USAGE
     fragment_reads = FragmentReads.TEMPLATE
+    counts_pods = False
 
     def __init__(self, args: NodeResourcesFitArgs | None = None) -> None:
         super().__init__(args or NodeResourcesFitArgs())

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import Struct, field
 
 from scheduler.cluster.domains import count_domains
 from scheduler.cluster.interning import ABSENT
@@ -25,6 +25,9 @@ from scheduler.plugins.spread.state import normalized, worth
 
 _ROOM: Final = 4
 """Numbers of pods a node that there are groups for beyond the present ones."""
+
+_KEPT_FINALS: Final = 16
+"""Numbers of fitting rows for which scores are kept, in 0.2 KB each."""
 
 Groups = npt.NDArray[np.integer]
 
@@ -44,23 +47,27 @@ class _Axis(Struct, frozen=True):
 
 
 class _Presence(Struct, frozen=True):
-    """Which groups have rows that fit, and what follows from that alone."""
+    """Which groups have rows that fit, and what follows from that."""
 
-    has_members: npt.NDArray[np.bool_]
-    """By group."""
+    has_members: bytes
+    """A boolean by group."""
     placing: npt.NDArray[np.bool_]
     """By group: whether it has rows that fit and are scored."""
-    sizes: tuple[int, ...]
-    """By axis: by how many domains the constraint is weighed."""
+    domains: tuple[int | None, ...]
+    """By axis: by how many domains the constraint is weighed; None: by the number of rows that fit and are scored."""
+    finals: dict[int, Counts] = field(default_factory=dict)
+    """By that number, where all axes count by node: what each digit counts is always the same then. A hard constraint
+    on few domains beside these opens and closes whole domains, so that a few numbers come again and again."""
 
 
 class GroupedSpread(State):
-    __slots__ = ("_axes", "_node_version", "_size", "presence", "scored")
+    __slots__ = ("_axes", "_counts_nodes_alone", "_node_version", "_size", "presence", "scored")
 
     def __init__(self, axes: tuple[_Axis, ...], requires_all_keys: bool, view: View) -> None:
         self._axes = axes
         self._node_version = view.table.node_version
         self._size = view.table.size
+        self._counts_nodes_alone = all(axis.constraint.is_per_node for axis in axes)
         self.presence: _Presence | None = None
         """With the rows that fit when ``finals`` was asked."""
         self.scored: npt.NDArray[np.bool_] | None = None
@@ -74,37 +81,52 @@ class GroupedSpread(State):
         first = self._axes[0]
         return first.stride * len(first.counts)
 
-    def finals(self, members: Counts, known: _Presence | None = None) -> Counts:
-        """The normalised scores by group, 0 for groups without members and for nodes that are not scored. ``known``: of
-        an earlier answer with the same rows that fit."""
-        presence = self.presence = self._presence_of(members, known)
-        placing = presence.placing
+    def finals(self, members: Counts, fitting_rows: int, before: GroupedSpread | None = None) -> Counts:
+        """The normalised scores by group, 0 for groups without members and for nodes that are not scored. ``before``:
+        of an earlier answer with the same groups."""
+        presence = self.presence = self._presence_of(members, None if before is None else before.presence)
+        rows = fitting_rows
+        if self.scored is not None:
+            lacking = members.item(ABSENT) if len(self._axes) == 1 else np.add.reduce(members, where=~self.scored)
+            rows -= int(lacking)
+        if not self._counts_nodes_alone:
+            return self._finals(presence, rows)
+        known = presence.finals.get(rows)
+        if known is None:
+            if len(presence.finals) >= _KEPT_FINALS:
+                presence.finals.clear()
+            known = presence.finals[rows] = self._finals(presence, rows)
+        return known
+
+    def _finals(self, presence: _Presence, rows: int) -> Counts:
+        """``rows``: how many fit and are scored."""
         total: npt.NDArray[np.float64] | None = None
         # One constraint after the other: the result depends on the order of floating-point additions.
-        for axis, size in zip(self._axes, presence.sizes, strict=True):
-            by_digit = worth(axis.counts, axis.constraint, size)
+        for axis, domains in zip(self._axes, presence.domains, strict=True):
+            by_digit = worth(axis.counts, axis.constraint, rows if domains is None else domains)
             by_digit[ABSENT] = 0.0
             total = by_digit if total is None else np.add.outer(total, by_digit).ravel()
         assert total is not None
         raw = go_round(total)
-        finals = normalized(raw, raw[placing])
-        finals *= placing
+        finals = normalized(raw, raw[presence.placing])
+        finals *= presence.placing
         return finals
 
     def _presence_of(self, members: Counts, known: _Presence | None) -> _Presence:
+        """``known``: of an earlier answer with the same groups."""
         has_members = members > 0
-        if known is not None and known.has_members.tobytes() == has_members.tobytes():
+        if known is not None and known.has_members == has_members.tobytes():
             return known
         placing = has_members if self.scored is None else has_members & self.scored
         shape = [len(axis.counts) for axis in self._axes]
-        sizes: list[int] = []
+        domains: list[int | None] = []
         for place, axis in enumerate(self._axes):
             if axis.constraint.is_per_node:
-                sizes.append(int(members.sum() if self.scored is None else members[self.scored].sum()))
+                domains.append(None)
             else:
                 others = tuple([other for other in range(len(shape)) if other != place])
-                sizes.append(int(np.count_nonzero(placing.reshape(shape).any(axis=others))))
-        return _Presence(has_members, placing, tuple(sizes))
+                domains.append(int(np.count_nonzero(placing.reshape(shape).any(axis=others))))
+        return _Presence(has_members.tobytes(), placing, tuple(domains))
 
     def recounted(self, view: View, groups: Groups) -> tuple[GroupedSpread, Groups, list[int]] | None:
         """The state and each row's group as of now, and the rows whose group may have changed. None unless pods are
@@ -150,6 +172,7 @@ class GroupedSpread(State):
         other = GroupedSpread.__new__(GroupedSpread)
         other._axes = axes
         other._node_version, other._size = self._node_version, self._size
+        other._counts_nodes_alone = self._counts_nodes_alone
         other.scored, other.presence = self.scored, None
         return other
 
@@ -162,16 +185,16 @@ def scores_again(before: GroupScores, view: View, fitting: Fitting) -> GroupScor
     if found is None:
         return None
     now, groups, regrouped = found
-    members, presence = before.members_now(fitting), state.presence
+    members = before.members_now(fitting)
     if members is None:
-        members, presence = fitting.members(groups, now.width), None
+        members = fitting.members(groups, now.width)
     elif regrouped:
         members = members.copy()
         for row in set(regrouped):
             if not fitting.codes.item(row):
                 members[before.groups.item(row)] -= 1
                 members[groups.item(row)] += 1
-    return GroupScores(now, groups, now.finals(members, presence), members, fitting.version, regrouped)
+    return GroupScores(now, groups, now.finals(members, fitting.count, state), members, fitting.version, regrouped)
 
 
 def grouped_scores(
@@ -220,4 +243,4 @@ def grouped_scores(
     state = GroupedSpread(tuple(reversed(axes)), requires_all_keys, view)
     narrow = groups.astype(np.int16)
     members = fitting.members(narrow, state.width)
-    return GroupScores(state, narrow, state.finals(members), members, fitting.version)
+    return GroupScores(state, narrow, state.finals(members, fitting.count), members, fitting.version)

@@ -179,7 +179,7 @@ class PodTopologySpread(ScopedPlugin, CountingPlugin, PreScorePlugin, GroupScori
         )
 
     def fragment_stamp(self, view: View) -> Hashable:
-        return view.pod_counts.evictions, *[view.version(kind) for kind in SELECTING_KINDS]
+        return view.pod_counts.evictions, *map(view.objects.version, SELECTING_KINDS)
 
     def stamp(self, fragment: Hashable, view: View) -> Hashable:
         assert isinstance(fragment, _Fragment)

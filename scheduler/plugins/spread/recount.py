@@ -45,14 +45,16 @@ def changes_by_value(query: CountedQuery, key: str, view: View) -> tuple[Counted
     """The query as of now, and what changed since: the value ids of the key, with +1 or -1, for each pod that counts.
     None if that is not known any more."""
     found = changes_by_row(query, view)
-    if found is None:
-        return None
+    if found is None or not found[1]:
+        return found
     now, rows = found
-    if not rows:
-        return now, []
-    ids = view.table.label(key)
-    changed = [(ids.item(row), sign) for row, sign in rows if query.mask is None or query.mask.item(row)]
-    return now, [(value_id, sign) for value_id, sign in changed if value_id != ABSENT]
+    ids, mask = view.table.label(key), query.mask
+    changed: list[tuple[int, int]] = []
+    for row, sign in rows:
+        value_id = ids.item(row)
+        if value_id != ABSENT and (mask is None or mask.item(row)):
+            changed.append((value_id, sign))
+    return now, changed
 
 
 def changes_by_row(query: CountedQuery, view: View) -> tuple[CountedQuery, list[tuple[int, int]]] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +44,8 @@ class HardConstraint(Struct, frozen=True):
     """The number of domains with a node that counts."""
     lowest: int
     """The smallest count among those domains; 0 if there are fewer than the constraint's ``minDomains``."""
+    at_lowest: int | None = None
+    """How many of those domains have that count; None: not counted."""
 
     def max_before(self) -> int:
         """The largest number of matching pods with which a domain can take the pod."""
@@ -55,18 +58,39 @@ class HardConstraint(Struct, frozen=True):
         codes[ABSENT] = MISSING_KEY
         return codes
 
+    def codes_again(self, codes: npt.NDArray[np.int16], value_ids: Iterable[int]) -> npt.NDArray[np.int16]:
+        """``codes_by_value``, where only the counts of these domains have changed since it was ``codes``; the same
+        array if it says the same."""
+        most, now = self.max_before(), codes
+        for value_id in value_ids:
+            code = TOO_UNEVEN if self.counts.item(value_id) > most else 0
+            if now.item(value_id) != code:
+                now = codes.copy() if now is codes else now
+                now[value_id] = code
+        return now
+
     def changed(self, value_id: int, sign: int, table: NodeTable) -> HardConstraint:
-        counts = widened(self.counts, table, self.constraint.topology_key).copy()
-        counts[value_id] += sign
-        present = self.present
-        lowest = self.lowest
+        known = self.counts
+        if value_id >= len(known):
+            known = widened(known, table, self.constraint.topology_key)
+        counts = known.copy()
+        before = counts.item(value_id)
+        after = counts[value_id] = before + sign
+        present, lowest, at_lowest = self.present, self.lowest, self.at_lowest
         if self.domains >= self.constraint.min_domains:
-            before, after = int(counts[value_id]) - sign, int(counts[value_id])
             if after < lowest:
-                lowest = after
-            elif before == lowest:
-                lowest = int(counts[: len(present)][present].min())
-        return HardConstraint(self.constraint, self.matches_itself, counts, present, self.domains, lowest)
+                lowest, at_lowest = after, None
+            elif after == lowest:
+                at_lowest = None
+            elif before == lowest and value_id < len(present) and present.item(value_id):
+                # In an even spread most domains have the lowest count, and the pods go to one after the other of them.
+                if at_lowest is None:
+                    at_lowest = int(np.count_nonzero((counts[: len(present)] == lowest) & present))
+                else:
+                    at_lowest -= 1
+                if not at_lowest:
+                    lowest, at_lowest = int(counts[: len(present)][present].min()), None
+        return HardConstraint(self.constraint, self.matches_itself, counts, present, self.domains, lowest, at_lowest)
 
 
 _NO_DOMAINS = np.zeros(1, np.int64), np.zeros(1, np.bool_)
@@ -136,7 +160,7 @@ def _hard_constraint(
 
 
 class SpreadFilterState(State):
-    __slots__ = ("_basis", "_eligibility", "_namespace", "hard")
+    __slots__ = ("_basis", "_by_value", "_eligibility", "_namespace", "hard")
 
     def __init__(
         self,
@@ -150,6 +174,8 @@ class SpreadFilterState(State):
         self.hard = hard
         self._basis = basis
         """None where pods were added or removed that are not there."""
+        self._by_value: npt.NDArray[np.int16] | None = None
+        """The codes that ``codes_by_value`` says; None: not worked out."""
 
     def recounted(self, view: View) -> SpreadFilterState | None:
         """The state as of now; None unless pods are all that changed."""
@@ -158,6 +184,7 @@ class SpreadFilterState(State):
             return None
         hard: list[HardConstraint] = []
         queries: list[CountedQuery | None] = []
+        by_value = self._by_value
         for one, query in zip(self.hard, basis.queries, strict=True):
             changed, now = one, None
             if query is not None:
@@ -167,14 +194,19 @@ class SpreadFilterState(State):
                 now, changes = found
                 for value_id, sign in changes:
                     changed = changed.changed(value_id, sign, view.table)
+                if by_value is not None and changes:
+                    is_alike = changed.lowest == one.lowest
+                    by_value = changed.codes_again(by_value, [each for each, _ in changes]) if is_alike else None
             hard.append(changed)
             queries.append(now)
-        return SpreadFilterState(
+        other = SpreadFilterState(
             self._namespace,
             self._eligibility,
             tuple(hard),
             Basis(basis.node_version, basis.size, tuple(queries)),
         )
+        other._by_value = by_value
+        return other
 
     def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> SpreadFilterState:
         """The state with a pod added or removed. As in kube-scheduler 1.36, terminating pods change the counts like
@@ -221,7 +253,9 @@ class SpreadFilterState(State):
         if len(self.hard) != 1:
             return None
         (one,) = self.hard
-        return one.constraint.topology_key, one.codes_by_value(table)
+        if self._by_value is None:
+            self._by_value = one.codes_by_value(table)
+        return one.constraint.topology_key, self._by_value
 
     def code(self, table: NodeTable, row: int) -> int:
         """The refusal code of one row."""
