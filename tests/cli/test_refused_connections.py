@@ -59,8 +59,8 @@ async def test_a_wrong_token_is_one_clear_line(tmp_path: Path) -> None:
         document = yaml.safe_load(kubeconfig.read_text())
         document["users"][0]["user"]["token"] = "wrong"
         kubeconfig.write_text(yaml.safe_dump(document))
-        lines, code = await _log_until(kubeconfig, "401")
-    _check(lines, "401")
+        lines, code = await _log_until(kubeconfig, "status=401")
+    _check(lines, "status=401")
     assert code == 0, "".join(lines)
 
 
