@@ -123,6 +123,9 @@ def takes_values(
     if slot.codes is None:
         slot.codes = np.zeros(table.size, np.int16)
     for value, rows in zip(values, found, strict=True):
+        if not len(rows):
+            # Of a table with some of the rows: these are others' values.
+            continue
         said = answer.codes.item(value)
         code = refusals.code_of(slot.index, slot.plugin, answer.refusals[said - 1]) if said else FITS
         slot.codes[rows] = code
