@@ -40,7 +40,8 @@ class DirectWay:
     def __init__(self, connections: HttpConnections, credentials: Credentials) -> None:
         self.connections = connections
         parts = urlsplit(credentials.server)
-        headers = {"Host": parts.netloc, "User-Agent": user_agent()}
+        # Stated, since what is between may otherwise ask for compression, or compress: nothing here decompresses.
+        headers = {"Host": parts.netloc, "User-Agent": user_agent(), "Accept-Encoding": "identity"}
         if credentials.authorization:
             headers["Authorization"] = credentials.authorization
         lines = [f"{name}: {value}" for name, value in headers.items()]

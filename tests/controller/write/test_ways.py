@@ -164,6 +164,8 @@ async def test_the_request_is_whole_and_says_who_asks(tmp_path: Path, directly: 
     assert headers["Authorization"] == "Bearer secret"
     assert headers["Content-Type"] == headers["Accept"] == "application/json"
     assert headers["User-Agent"].startswith("tandem-scheduler/")
+    if directly is not Directly.NOTHING:
+        assert headers["Accept-Encoding"] == "identity", "what is between the two may ask for compression otherwise"
     assert server.connections == 1
 
 
