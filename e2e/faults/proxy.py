@@ -29,7 +29,7 @@ LOOK_SECONDS = 1.0
 HALF_PATIENCE_SECONDS = 5.0
 """How long the last watch line, the one to be cut in half, is waited for."""
 MAX_BODY_BYTES = 2**26
-_NOT_PASSED_ON = {"host", "accept-encoding", "connection", "content-length", "transfer-encoding", "date", "server"}
+_NOT_PASSED_ON = {"host", "connection", "content-length", "transfer-encoding", "date", "server"}
 
 
 class Proxy:
@@ -47,7 +47,10 @@ class Proxy:
     async def serve(self, port: int, tls: ssl.SSLContext) -> None:
         """Until killed."""
         connector = aiohttp.TCPConnector(ssl=self._upstream.tls or True, limit=0)
-        async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as self._session:
+        # Compression is asked for by the scheduler or not at all.
+        async with aiohttp.ClientSession(
+            connector=connector, auto_decompress=False, skip_auto_headers=["Accept-Encoding"]
+        ) as self._session:
             application = web.Application(client_max_size=MAX_BODY_BYTES)
             application.router.add_get("/faults", self._report)
             application.router.add_put("/faults", self._switch)
