@@ -22,9 +22,6 @@ from scheduler.plugins.resources.device_class_resources import device_columns
 
 Column = npt.NDArray[np.int64]
 
-_TermColumns = tuple[Column, Column, int, int]
-"""Allocatable and used amounts of a resource, the pod's request and the weight."""
-
 _EXACT_IN_FLOATS = 2**46
 """Below this, a percentage computed in float64 and truncated equals integer division."""
 _EXACT_IN_INT64 = 2**56
@@ -78,7 +75,7 @@ class ResourceScoring(Struct, frozen=True):
 
     def score_few(self, terms: tuple[ResourceTerm, ...], view: View, rows: Sequence[int]) -> list[int]:
         """As ``score`` with plain integers, which is quicker for few rows."""
-        columns: list[_TermColumns] = []
+        columns = []
         has_devices = bool(view.devices.classes.by_resource)
         for term in terms:
             allocatable_of, used_of = scored_columns(view.table, term.name)
@@ -87,10 +84,6 @@ class ResourceScoring(Struct, frozen=True):
             columns.append((allocatable_of, used_of, term.own, term.weight))
         is_least = self.strategy is Strategy.LEAST_ALLOCATED
         shape = self.shape
-        if is_least and len(columns) == 2:
-            found = _least_of_two(columns[0], columns[1], rows)
-            if found is not None:
-                return found
         scores = []
         for row in rows:
             total = weights = 0
@@ -139,25 +132,6 @@ class ResourceScoring(Struct, frozen=True):
         whole = np.floor(mean)
         # Rounds half away from zero, as Go does.
         return (whole + (mean - whole >= 0.5)).astype(np.int64)
-
-
-def _least_of_two(one: _TermColumns, other: _TermColumns, rows: Sequence[int]) -> list[int] | None:
-    """``ResourceScoring.score_few`` of LeastAllocated in the common case, without inner loops; None where a node lacks
-    one of both resources."""
-    allocatable_one, used_one, own_one, weight_one = one
-    allocatable_other, used_other, own_other, weight_other = other
-    weights = weight_one + weight_other
-    scores: list[int] = []
-    for row in rows:
-        whole_one, whole_other = allocatable_one.item(row), allocatable_other.item(row)
-        if not whole_one or not whole_other:
-            return None
-        free_one = whole_one - used_one.item(row) - own_one
-        free_other = whole_other - used_other.item(row) - own_other
-        percent_one = free_one * MAX_NODE_SCORE // whole_one if free_one > 0 else 0
-        percent_other = free_other * MAX_NODE_SCORE // whole_other if free_other > 0 else 0
-        scores.append((percent_one * weight_one + percent_other * weight_other) // weights)
-    return scores
 
 
 def _percents_of(part: Column, whole: Column, offer: Offer, rows: Rows) -> Scores:
