@@ -110,7 +110,7 @@ class BackoffQueues:
         """Note that an attempt found no node in this state of the cluster: pods of its class are not taken early."""
         mounted = record.info.pod.spec.volumes
         has_claims = any(each.persistent_volume_claim is not None or each.ephemeral is not None for each in mounted)
-        self._rejected.failed(record, state, is_witness=True, has_claims=has_claims)
+        self._rejected.failed(record, state, has_claims=has_claims)
 
     def forget_failures(self) -> None:
         """Forget which classes found no node, since the plugins have been replaced."""

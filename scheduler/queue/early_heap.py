@@ -161,14 +161,14 @@ class EarlyHeap(PodHeap):
         self.put(record)
         return True
 
-    def failed(self, record: QueuedPod, state: Hashable, is_witness: bool = False, has_claims: bool = False) -> None:
+    def failed(self, record: QueuedPod, state: Hashable, has_claims: bool = False) -> None:
         """In this state of the cluster an attempt of this pod, which is not here, found no node; nor would one of the
-        others of its class. ``is_witness``: nor in later states, as long as it waits. ``has_claims``: its class depends
-        on its claims, too, and not on the pod alone."""
+        others of its class, nor in later states, as long as it waits. ``has_claims``: its class depends on its claims,
+        too, and not on the pod alone."""
         of = self._classes.get(self._class_of(record)) if self._classes else None
         if of is not None:
             of.failed_at = state
-            of.witness = (record, record.attempts, None if has_claims else record.info) if is_witness else None
+            of.witness = (record, record.attempts, None if has_claims else record.info)
 
     def forget_failures(self) -> None:
         """Forget which classes found no node: attempts may answer differently in the same state of the cluster."""

@@ -101,7 +101,7 @@ def test_while_one_that_failed_waits_for_an_event_those_like_it_are_passed_over_
     heap = heap_of(waiting("a", "web", 1), waiting("b", "web", 2))
     failed = heap.take_early("one")
     assert failed is not None
-    heap.failed(failed, "one", is_witness=True)
+    heap.failed(failed, "one")
     pool = pool_of(failed)
     assert heap.take_early("two", pool.waits) is None
     assert heap.take_early("three", pool.waits) is None
@@ -115,7 +115,7 @@ def test_one_that_has_been_tried_again_since_says_nothing_of_the_others() -> Non
     heap = heap_of(waiting("a", "web", 1), waiting("b", "web", 2))
     failed = heap.take_early("one")
     assert failed is not None
-    heap.failed(failed, "one", is_witness=True)
+    heap.failed(failed, "one")
     failed.attempts += 1
     assert heap.take_early("two", pool_of(failed).waits) is not None
 
@@ -124,7 +124,7 @@ def test_one_that_a_gate_holds_back_says_nothing_of_the_others() -> None:
     heap = heap_of(waiting("a", "web", 1), waiting("b", "web", 2))
     failed = heap.take_early("one")
     assert failed is not None
-    heap.failed(failed, "one", is_witness=True)
+    heap.failed(failed, "one")
     failed.gating_plugin = "SchedulingGates"
     assert heap.take_early("two", pool_of(failed).waits) is not None
 
@@ -133,7 +133,7 @@ def test_one_that_is_no_longer_like_the_others_says_nothing_of_them() -> None:
     heap = heap_of(waiting("a", "web", 1), waiting("b", "web", 2))
     failed = heap.take_early("one")
     assert failed is not None
-    heap.failed(failed, "one", is_witness=True)
+    heap.failed(failed, "one")
     failed.replace_pod(waiting("a", "db", 1).info)
     assert heap.take_early("two", pool_of(failed).waits) is not None
 
@@ -145,7 +145,7 @@ def test_one_whose_claims_are_no_longer_like_those_of_the_others_says_nothing_of
         heap.put(record)
     failed = heap.take_early("one")
     assert failed is not None
-    heap.failed(failed, "one", is_witness=True, has_claims=True)
+    heap.failed(failed, "one", has_claims=True)
     assert heap.take_early("two", pool_of(failed).waits) is None
     classes["a"] = "lost"
     assert heap.take_early("three", pool_of(failed).waits) is not None
@@ -158,7 +158,7 @@ def test_one_whose_claims_have_changed_is_not_passed_over_for_those_that_it_was_
         heap.put(record)
     failed = heap.take_early("one")
     assert failed is not None
-    heap.failed(failed, "one", is_witness=True, has_claims=True)
+    heap.failed(failed, "one", has_claims=True)
     pool = pool_of(failed)
     assert heap.take_early("two", pool.waits) is None
     classes["b"] = "grown"
@@ -171,7 +171,7 @@ def test_a_witness_is_kept_with_the_heap() -> None:
     heap = heap_of(waiting("a", "web", 1), waiting("b", "web", 2))
     failed = heap.take_early("one")
     assert failed is not None
-    heap.failed(failed, "one", is_witness=True)
+    heap.failed(failed, "one")
     heap, pool = pickle.loads(pickle.dumps((heap, pool_of(failed))))
     assert heap.take_early("two", pool.waits) is None
 
