@@ -80,6 +80,8 @@ class _Line(msgspec.Struct, Generic[Payload], frozen=True):
 
 _PAGES: Final = PerKind[msgspec.json.Decoder[Any]](lambda kind: msgspec.json.Decoder(_Page[kind.entry.type]))  # type: ignore[name-defined]
 _LINES: Final = PerKind[msgspec.json.Decoder[Any]](lambda kind: msgspec.json.Decoder(_Line[kind.entry.type]))  # type: ignore[name-defined]
+COMPRESSED: Final = "it is compressed, though it was asked for uncompressed; by a proxy before the API server?"
+_GZIP: Final = b"\x1f\x8b"
 _RAW_PAGE = msgspec.json.Decoder(_Page[msgspec.Raw])
 _RAW_LINE = msgspec.json.Decoder(_Line[msgspec.Raw])
 
@@ -184,7 +186,7 @@ def _salvaged_page(kind: Kind, data: bytes) -> tuple[_Page[msgspec.Raw], list[by
         page = msgspec.convert(document, _Page[msgspec.Raw])
         return page, [json.dumps(item).encode() for item in items]
     except DECODER_ERRORS as error:
-        raise InvalidObject(name, "", reason_of(error)) from error
+        raise InvalidObject(name, "", COMPRESSED if data.startswith(_GZIP) else reason_of(error)) from error
 
 
 def _check_depth(kind: Kind, salvaged: bytes) -> None:

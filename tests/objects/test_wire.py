@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
 from scheduler.errors import InvalidObject
@@ -49,6 +51,12 @@ def test_documents_come_along_where_they_are_asked_for() -> None:
 def test_a_broken_page_is_refused() -> None:
     with pytest.raises(InvalidObject):
         decode_list(Kind.POD, b'{"metadata":{"resourceVersion":"9"},"items":[')
+
+
+def test_of_a_compressed_page_that_is_said() -> None:
+    page = gzip.compress(b'{"metadata":{"resourceVersion":"9"},"items":[]}')
+    with pytest.raises(InvalidObject, match=r"PodList .* can't be read: it is compressed"):
+        decode_list(Kind.POD, page)
 
 
 @pytest.mark.parametrize("type_", ["ADDED", "MODIFIED", "DELETED"])
