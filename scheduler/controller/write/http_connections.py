@@ -28,9 +28,10 @@ CONNECT_SECONDS: Final = 10.0
 IDLE_SECONDS: Final = 60.0
 """After which an unused connection is closed: load balancers forget silent ones, some within a few minutes."""
 MAX_OPENING: Final = 4
-"""Handshakes under way at once, while requests wait: the number of connections grows by this with each round trip. Each
-handshake costs the server 3 ms of CPU, and a hundred requests that reach a busy server together delay one another: of a
-thousand preemptors that wait at the start the first is bound after 1.9 s, where the number doubled after 2.5 to 3.4."""
+"""Handshakes under way at once, while requests wait: the number of connections grows by this with each round trip. A
+handshake and a small read cost a kube-apiserver 5 ms of CPU (300 of them, loaded), and a hundred requests that reach a
+busy server together delay one another: of a thousand preemptors that wait at the start the first is bound after 1.5 to
+2.0 s, where the number doubled after 2.8 to 3.6."""
 HAPPY_EYEBALLS_SECONDS: Final = 0.25
 """RFC 8305: after which the next address of a host is tried, too."""
 CLOCK_SECONDS: Final = 0.002

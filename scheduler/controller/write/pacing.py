@@ -33,7 +33,6 @@ MAX_WAIT_SECONDS: Final = 3.5
 """Seconds for which a condition or a ``Scheduled`` event is limited to its share. An event is promised within 5 s of
 its binding: the rest is for the request and for the observer's watch."""
 
-
 LOOK_SECONDS: Final = 0.1
 """Between two looks for the oldest of the timely writes: at 10,000 of them a look takes 0.5 ms."""
 
