@@ -4,8 +4,8 @@
 2. Credentials are loaded, the pages' port is taken, signals are caught: ``run``.
 3. Loop, reflectors and the Lease start: ``_start``.
 4. When every kind is listed and applied, and if the Lease is ours, pods are taken: ``_wait_for_sync``, ``_may_pop``.
-   What is not needed for that comes once the pods that waited are placed: the pages with their imports, and the check
-   of rights (``_start_is_over``); kopf when there is nothing else to do.
+   What is not needed for that comes once the pods that waited are placed (``_start_is_over``): the pages with their
+   imports, unless a visitor comes first, and the check of rights; kopf when there is nothing else to do.
 5. SIGTERM: no further pod is taken, writes are settled, the Lease is given back, kopf stops; exit code 0: ``_leave``.
 6. The Lease is lost, or a vital task ends: exit code 1 at once.
 7. In any case all parts are closed: ``_close``.
@@ -45,9 +45,11 @@ EXIT_FAILED = 1
 SYNC_REPORT_SECONDS = 10.0
 SYNC_REPEAT_SECONDS = 60.0
 EVENT_SETTLE_SECONDS = 2.0
-START_SECONDS = 3.0
-"""For which pages and the check of rights wait at most until the start is over: less than our probes' time-out of 5 s,
-whose connections are accepted meanwhile. 5,000 nodes and 2,000 pods take 1 s; a backlog of 10,000 pods takes 3 s."""
+REPORT_SECONDS = 3.0
+"""How long the last events of the pods that waited for the start may take for it to count as over."""
+RIGHTS_SECONDS = 3.0
+"""For which the check of rights waits at most until the start is over: a right that is missing may be what the start
+waits for. 5,000 nodes and 2,000 pods take 1 s; a backlog of 10,000 pods takes 3 s."""
 OPERATOR_WAIT_SECONDS = 30.0
 THREAD_STOP_SECONDS = 5.0
 
@@ -135,24 +137,27 @@ class Shell(Assembly):
         self._start_election()
 
     async def _serve_pages(self) -> None:
-        await self._start_is_over()
+        """The pages' imports hold up the event loop by some 20 ms, which each pod of a backlog would notice: they wait
+        until it is placed, or until a probe or another visitor asks."""
+        causes = {asyncio.create_task(self._start_is_over()), asyncio.create_task(self.server.visited())}
+        try:
+            await asyncio.wait(causes, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for cause in causes:
+                cause.cancel()
+            await asyncio.gather(*causes, return_exceptions=True)
         await self.server.serve()
 
     async def _check_rights(self) -> None:
-        await self._start_is_over()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RIGHTS_SECONDS):
+                await self._start_is_over()
         await report_missing_rights(self.client, self._settings)
 
     async def _start_is_over(self) -> None:
-        """Wait until every kind is listed and the pods that waited for that are placed, with their events, for a while:
-        probes are answered and missing rights named also where a big cluster loads, a list is refused, or a backlog is
-        long.
-
-        The pages' imports hold up the event loop by some 20 ms, which each of those pods would notice.
-        """
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(START_SECONDS):
-                await self._has_caught_up.wait()
-                await self.outbox.wait_for(START_SECONDS, Rank.SCHEDULED)
+        """Wait until every kind is listed and the pods that waited for that are placed, with their events."""
+        await self._has_caught_up.wait()
+        await self.outbox.wait_for(REPORT_SECONDS, Rank.SCHEDULED)
 
     def _start_reflectors(self) -> None:
         for reflector in self.reflectors:

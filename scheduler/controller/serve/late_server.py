@@ -1,7 +1,7 @@
 """The server of the pages as the shell knows it: it listens at once, and answers when it is loaded.
 
 aiohttp and the pages take a quarter of the time of all other imports. So they are imported in a thread, once the pods
-that waited for the start are placed; until then the kernel accepts connections, and probes wait for their answer.
+that waited for the start are placed, or when the first visitor connects; until then the kernel accepts connections.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class LoadedServer(Protocol):
 
 
 class LateServer:
-    """``listen``, then ``serve``, once each; ``close`` at any time. ``load`` imports and makes the server, in a thread;
-    port 0 of the settings turns it off."""
+    """``listen``, then ``serve``, once each, ``visited`` between them; ``close`` at any time. ``load`` imports and
+    makes the server, in a thread; port 0 of the settings turns it off."""
 
     def __init__(
         self, settings: ServingSettings, load: Callable[[], LoadedServer], component_config: Mapping[str, Any]
@@ -57,6 +57,17 @@ class LateServer:
             self._sockets = listening_sockets(self._settings.bind_address, self._settings.port)
             self.port = self._sockets[0].getsockname()[1]
 
+    async def visited(self) -> None:
+        """Wait until a connection is there to be accepted; for ever if nothing listens."""
+        loop, visit = asyncio.get_running_loop(), asyncio.Event()
+        for one in self._sockets:
+            loop.add_reader(one, visit.set)
+        try:
+            await visit.wait()
+        finally:
+            for one in self._sockets:
+                loop.remove_reader(one)
+
     async def serve(self) -> None:
         """Start to answer, those first who have connected meanwhile."""
         if self._sockets and self._server is None:
@@ -69,6 +80,10 @@ class LateServer:
             await self._server.close()
         for one in self._sockets:
             one.close()
+
+    @property
+    def is_serving(self) -> bool:
+        return self._server is not None
 
     @property
     def counts(self) -> ConnectionCounts:

@@ -92,12 +92,23 @@ async def test_pages_come_once_the_pods_that_waited_for_the_start_are_placed_and
     await create(client, "/api/v1/nodes", node_json("n1"))
     for number in range(8):
         await create(client, PODS, pod_json(f"p{number}"))
-    port = free_port()
-    async with running_shell(connection, serving=ServingSettings("127.0.0.1", port)) as shell:
-        await until(lambda: shell.server.port == port)
-        async with asyncio.timeout(WAIT_SECONDS):
-            assert await status_of(port) == 200
+    async with running_shell(connection, serving=ServingSettings("127.0.0.1", free_port())) as shell:
+        await until(lambda: shell.server.is_serving)
         pods = (await read(client, PODS))["items"]
         assert {pod["spec"].get("nodeName") for pod in pods} == {"n1"}
         events = (await read(client, EVENTS))["items"]
         assert [event["reason"] for event in events].count("Scheduled") == len(pods)
+
+
+async def test_pages_come_before_that_for_a_visitor(
+    cluster: EmbeddedCluster, client: ApiClient, connection: ConnectionSettings
+) -> None:
+    cluster.faults.delay("POST", f"{PODS}/p/binding", 60.0, times=1)
+    await create(client, "/api/v1/nodes", node_json("n1"))
+    await create(client, PODS, pod_json("p"))
+    async with running_shell(connection, serving=ServingSettings("127.0.0.1", free_port())) as shell:
+        await until(lambda: shell.sink.open_writes == 1)
+        assert not shell.server.is_serving
+        async with asyncio.timeout(WAIT_SECONDS):
+            assert await status_of(shell.server.port, "readyz") == 200
+        assert shell.sink.open_writes == 1
