@@ -23,6 +23,7 @@ from scheduler.controller.calls.plugin_calls import PluginCalls
 from scheduler.controller.carrying_out import CommandCarrier, CommandSink
 from scheduler.controller.dispatch import Dispatcher
 from scheduler.controller.inbox import Inbox
+from scheduler.controller.late_imports import ONE_AT_A_TIME
 from scheduler.controller.loop import SchedulingLoop, read_clock
 from scheduler.controller.parts import Parts
 from scheduler.controller.reload import ConfigurationReloader, NewConfiguration, Prepare
@@ -226,8 +227,11 @@ class Assembly:
         return tuple(recorders)
 
     def _load_server(self) -> LoadedServer:
-        # With all that needs aiohttp: see ``late_server``.
-        from scheduler.controller.serve.loading import WhatPagesNeed, load_server
+        """With all imports that need aiohttp: see ``late_server``."""
+        with ONE_AT_A_TIME:
+            from scheduler.controller.serve.loading import WhatPagesNeed, load_server
+
+            routes = self._parts.routes()
 
         def election() -> str:
             is_overdue = self.token is not None and self.token.overdue_seconds > LEASE_OVERDUE_SECONDS
@@ -245,7 +249,7 @@ class Assembly:
                     "watches": lambda: silent_kinds(self.reflectors),
                     "tasks": lambda: self._tasks.trouble(),
                 },
-                routes=self._parts.routes(),
+                routes=routes,
                 shadow=self.shadow,
                 step=self.loop.steps.step,
                 reviews=self.page_client,

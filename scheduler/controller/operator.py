@@ -19,6 +19,7 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
+from scheduler.controller.late_imports import ONE_AT_A_TIME
 from scheduler.controller.settings import OperatorOptions
 from scheduler.controller.side_loop import SideLoop
 from scheduler.controller.watch.backoff import Backoff
@@ -107,7 +108,8 @@ class KopfOperator:
                     await stop_flag.wait()
 
     async def _operate(self, stop_flag: asyncio.Event) -> None:
-        from scheduler.controller.kopf_operator import Hooks, operate
+        with ONE_AT_A_TIME:
+            from scheduler.controller.kopf_operator import Hooks, operate
 
         hooks = Hooks(
             on_ready=self._ready,

@@ -58,6 +58,29 @@ def test_imports_are_at_the_top_of_a_file_except_for_what_makes_the_start_slow()
     assert files == LOADED_WHEN_NEEDED
 
 
+def test_the_controller_imports_one_thing_at_a_time_after_the_start() -> None:
+    """Threads that import modules of one package at once may see halves of them: see ``late_imports``."""
+    inside = [
+        (path, node)
+        for path in SOURCES
+        if path.is_relative_to(ROOT / "scheduler" / "controller")
+        for function in ast.walk(_tree(path))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    held = {
+        id(node)
+        for path, _ in inside
+        for block in ast.walk(_tree(path))
+        if isinstance(block, ast.With) and any(ast.unparse(one.context_expr) == "ONE_AT_A_TIME" for one in block.items)
+        for node in ast.walk(block)
+    }
+    assert len(inside) > 5
+    bare = [_place(path, node.lineno) for path, node in inside if id(node) not in held]
+    assert not bare, f"hold ONE_AT_A_TIME around: {bare}"
+
+
 def test_values_are_structs_except_the_options_of_commands() -> None:
     """A struct takes a fortieth of a dataclass's time to define, which every start pays, and less than half to make."""
     dataclasses = [

@@ -9,6 +9,7 @@ from typing import Protocol
 import structlog
 
 from scheduler.controller.calls.extender_tls import ExtenderTLS
+from scheduler.controller.late_imports import ONE_AT_A_TIME
 from scheduler.controller.write.fence import Departure, fenced
 from scheduler.controller.write.leadership import Leadership, LeadershipLost
 from scheduler.extenders.answers import shortened
@@ -95,7 +96,8 @@ class ExtenderCalls:
 
     def _opened_session(self) -> Session:
         if self._session is None:
-            from scheduler.controller.calls.extender_session import ExtenderSession
+            with ONE_AT_A_TIME:
+                from scheduler.controller.calls.extender_session import ExtenderSession
 
             self._session = ExtenderSession(self._tls)
         return self._session

@@ -19,6 +19,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from scheduler.controller.late_imports import ONE_AT_A_TIME
 from scheduler.errors import ConfigurationError, Fault
 
 REFRESH_SECONDS: Final = 30.0
@@ -192,7 +193,8 @@ class ServingCertificate:
             return settings.certificate_file, settings.key_file
         if not settings.certificate_folder:
             return None
-        from scheduler.controller.serve.certificates import end_of, self_made_pair
+        with ONE_AT_A_TIME:
+            from scheduler.controller.serve.certificates import end_of, self_made_pair
 
         folder = Path(settings.certificate_folder)
         certificate, key = folder / f"{PAIR_NAME}.crt", folder / f"{PAIR_NAME}.key"
@@ -210,7 +212,8 @@ class ServingCertificate:
 
     def _load_self_made(self) -> None:
         """Loads a self-signed pair by way of temporary files, since the library reads certificates only from files."""
-        from scheduler.controller.serve.certificates import SELF_MADE_DAYS, self_made_pair
+        with ONE_AT_A_TIME:
+            from scheduler.controller.serve.certificates import SELF_MADE_DAYS, self_made_pair
 
         with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
             certificate, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"
@@ -219,7 +222,8 @@ class ServingCertificate:
         self._ends = self._today + datetime.timedelta(days=SELF_MADE_DAYS)
 
     def _serve(self, certificate: str, key: str) -> None:
-        from scheduler.controller.serve.certificates import fingerprint_of
+        with ONE_AT_A_TIME:
+            from scheduler.controller.serve.certificates import fingerprint_of
 
         _load_pair(self.context, certificate, key)
         self.fingerprint = fingerprint_of(Path(certificate))

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
+from scheduler.controller.late_imports import ONE_AT_A_TIME
 from scheduler.controller.write.answers import no_answer
 from scheduler.controller.write.begun import BegunWrite, WriteEnd, answer_of
 from scheduler.controller.write.connection_settings import ConnectionSettings
@@ -237,7 +238,8 @@ class ApiClient:
             raise ApiError(0, "Closed", "the client is closed")
         if self._other is None:
             # aiohttp: a command that asks one question over the direct way does without it.
-            from scheduler.controller.write.session_way import SessionWay
+            with ONE_AT_A_TIME:
+                from scheduler.controller.write.session_way import SessionWay
 
             self._other = SessionWay(self._connections)
         return self._other

@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
+from scheduler.controller.late_imports import ONE_AT_A_TIME
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.kubeconfig import (
     AUTHORITY_FILE,
@@ -136,7 +137,8 @@ class CredentialSource:
         if plain is not None:
             return plain
         # Imported here: most kubeconfigs are plain, and it takes as long as everything else at the start together.
-        from scheduler.controller.write.kubeconfig_library import read_kubeconfig
+        with ONE_AT_A_TIME:
+            from scheduler.controller.write.kubeconfig_library import read_kubeconfig
 
         connection, expiry = await read_kubeconfig(path, self._settings.context)
         if expiry is not None:
