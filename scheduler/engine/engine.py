@@ -306,7 +306,9 @@ class Engine(EngineParts):
         decided = self.room.decided(queued.info, outcome, now)
         making_room = self._drain(decided, now) if decided else decided
         if isinstance(outcome, Placed):
-            return [*self.bindings.start(queued, ended.profile, ended.attempt, outcome, now), *outcome.requests]
+            begun = self.bindings.start(queued, ended.profile, ended.attempt, outcome, now)
+            self.handlers.placed(outcome.pod, now)
+            return [*begun, *outcome.requests]
         queued.rejected_by(outcome.unschedulable_plugins | outcome.pending_plugins, outcome.pending_plugins)
         fate = self.handlers.requeue_failed(queued, outcome.nomination, now)
         self.tries.failed(ended, outcome, fate)

@@ -319,6 +319,12 @@ class EventHandlers:
             self._queue.finish_waking()
         self._cache.devices.write_finished(ticket)
 
+    def placed(self, info: PodInfo, now: Now) -> None:
+        """Announce the room that a pod was nominated to, if its attempt has placed it on another node."""
+        node = info.pod.status.nominated_node_name
+        if node and node != info.node_name:
+            self._queue.move_all(ASSIGNED_POD_DELETE, info.on_node(node), None, now, _at_most(info.priority))
+
     # --- failed attempts ----------------------------------------------------------------------------------------------
 
     def gave_up_room(self, record: QueuedPod, now: Now) -> bool:

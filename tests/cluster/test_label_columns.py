@@ -39,6 +39,16 @@ def test_columns_are_what_the_labels_say(changes: list[tuple[int, Mapping[str, s
         assert columns.taken([3, 1]).column(key, 2).ids.tolist() == columns.column(key, ROWS).ids[[3, 1]].tolist()
 
 
+def test_a_column_that_no_one_has_asked_for_since_rows_came_is_consistent() -> None:
+    columns = LabelColumns()
+    columns.put(0, {"a": "x"})
+    before = columns.column("a", 1)
+    columns.put(1, {"b": "x"})
+    assert columns.check([{"a": "x"}, {"b": "x"}])
+    assert columns.column("a", 1) is before
+    assert not columns.check([{"a": "x"}, {"a": "x"}])
+
+
 def test_the_same_labels_have_the_same_ids_however_they_came_about() -> None:
     one, other = LabelColumns(), LabelColumns()
     for row in range(ROWS):

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import RecordAttempt
 from scheduler.framework.diagnosis import Diagnosis, reason_counts
+from scheduler.framework.per_node import NodeView, PerNodeFilter
+from scheduler.framework.plugin import EMPTY_STATE, NodeSubset, PreFilterPlugin, Reads, State
+from scheduler.messages.status import Refusal, unschedulable
+from scheduler.objects.kinds import Kind
+from scheduler.objects.node import Node
+from tests.builders import service
 from tests.engine.driver import Cluster
 
 NODES = 6
@@ -107,3 +115,45 @@ def test_preemptors_that_fail_alike_share_their_diagnosis_beside_nominated_pods(
     assert len({attempt.nominated_node for attempt in tried if attempt is not None}) == len(found) == NODES
     assert all(diagnosis.codes is found[1].codes for diagnosis in found[1:])
     assert reason_counts(NODES, found[0]) == reason_counts(NODES, found[1]) == {"Insufficient cpu": NODES}
+
+
+class ByServices(PerNodeFilter, PreFilterPlugin):
+    """Closes one of two nodes, by the number of services, of which its stamp tells and its State does not."""
+
+    name = "ByServices"
+    reads = Reads.NODE
+    said: State = EMPTY_STATE
+
+    def fragment(self, pod: PodInfo, view: Any) -> Any:
+        return ()
+
+    def stamp(self, fragment: Any, view: Any) -> Any:
+        return view.version(Kind.SERVICE)
+
+    def pre_filter(self, pod: PodInfo, view: Any) -> State:
+        return self.said
+
+    def filter_one(self, state: State, pod: PodInfo, node: Node, node_view: NodeView) -> Refusal | None:
+        closed = len(node_view.view.all(Kind.SERVICE)) % 2
+        return unschedulable("closed") if node.metadata.name == f"n{closed}" else None
+
+
+class AmongTwoByServices(ByServices):
+    name = "AmongTwoByServices"
+    said = NodeSubset(frozenset(("n0", "n1")))
+
+
+@pytest.mark.parametrize("plugin", [ByServices, AmongTwoByServices])
+def test_a_dry_run_is_not_kept_past_a_change_that_only_the_stamp_of_a_plugin_tells(plugin: type[ByServices]) -> None:
+    cluster = Cluster(plugin)
+    for name in ("n0", "n1"):
+        cluster.node(name, cpu="4")
+        for number in range(2):
+            cluster.pod(f"low-{name}-{number}", cpu="2", priority=1, node=name)
+    nominated = []
+    for number in range(4):
+        cluster.pod(f"high-{number}", cpu="2", priority=10)
+        cluster.schedule()
+        nominated.append(cluster.nominated(f"high-{number}"))
+        cluster.show(service(f"s{number}", {"app": "web"}))
+    assert nominated == ["n1", "n0", "n1", "n0"]

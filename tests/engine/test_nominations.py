@@ -34,6 +34,21 @@ def test_a_pod_that_is_kept_off_a_nominated_node_remembers_the_scores_of_its_cho
     assert attempt.total == {attempt.node: sum(attempt.shares.values())}
 
 
+def test_a_pod_placed_on_another_node_than_its_nominated_one_leaves_that_room_to_those_who_wait() -> None:
+    """Nothing else wakes the lesser pod: by its hints the new node does not help it."""
+    gpu_of_its_own = {"example.com/gpu": "1"}
+    cluster = Cluster()
+    cluster.node("n", cpu="4", allocatable=gpu_of_its_own)
+    cluster.pod("high", cpu="4", priority=10, nominated="n", preemption_policy="Never")
+    cluster.pod("there", cpu="1", priority=100, node="n")
+    cluster.pod("low", cpu="1", requests=gpu_of_its_own)
+    cluster.schedule_all()
+    assert [cluster.place(name) for name in ("high", "low")] == ["unschedulable"] * 2
+    cluster.node("m", cpu="4")
+    cluster.schedule_all()
+    assert [cluster.node_of(name) for name in ("high", "low")] == ["m", "n"]
+
+
 def test_a_more_important_preemptor_clears_the_nomination_of_a_lesser_one() -> None:
     """Race 20 of preemption with everything else."""
     cluster = cluster_of("5")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from copy import copy
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduler.cluster.interning import ABSENT
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import PRE_FILTER, ClassRun
 from scheduler.framework.classes.first_refusals import FITS, CodedRows
 from scheduler.framework.classes.refusal_table import RefusalTable
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, State
+from scheduler.framework.plugin import FilterPlugin, NodeSubset, PreFilterPlugin, State
 from scheduler.framework.shortcuts import ByValue, CountingPlugin
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import SKIP, Refusal, Skip
@@ -169,9 +171,19 @@ class PreFilterSlot:
             answer = self._recounted(run) if known is None and self.stamp is not None else known
             if answer is None:
                 answer = run.timed(self.plugin.pre_filter, self.name, "PreFilter")(run.pod, run.view)
+            if self.has_stamp and self.counting is None:
+                answer = _with_state_of_its_own(answer)
         except Exception as error:
             raise PluginError(self.name, "PreFilter", error) from error
         has_changed = answer is not self.answer or (answer is not SKIP and stamp != self.stamp)
         self.stamp = stamp
         self.answer = answer
         return has_changed
+
+
+def _with_state_of_its_own(answer: State | Skip | Refusal) -> State | Skip | Refusal:
+    """The answer with a State that no other answer has: results of filters are kept by the State that they were asked
+    with, and a plugin may give one object to all, EMPTY_STATE for one, while what it reads is in its stamp alone."""
+    if isinstance(answer, NodeSubset):
+        return replace(answer, inner=copy(answer.inner))
+    return copy(answer) if isinstance(answer, State) else answer
