@@ -14,12 +14,16 @@ import numpy.typing as npt
 
 from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.row_counts import RowCounts
+from scheduler.objects.quantity import MAX_INT64, MIN_INT64
 
 Column = npt.NDArray[np.int64]
 
 MAX_ASKED_BYTES = 8 * 2**20
 """128 resources on 8,192 rows. Making a column from at most 64 rows takes 4 µs; a cycle asks for each resource of its
 pod some four times."""
+
+_TURN = 2**64
+"""What int64 arithmetic counts modulo."""
 
 
 class Amounts:
@@ -44,6 +48,10 @@ class Amounts:
             counts = self._by_name.writable(name, RowCounts.copy)
         else:
             counts = self._by_name[name] = RowCounts()
+        total = counts.at(row) + amount
+        if not MIN_INT64 <= total <= MAX_INT64:
+            # The sum of what several pods ask for begins again at the other end, as in kube-scheduler 1.36.
+            amount += _TURN if total < 0 else -_TURN
         if not counts.add(row, amount) and counts.is_zero:
             del self._by_name[name]
             self._asked_bytes -= self._asked.pop(name, 0)

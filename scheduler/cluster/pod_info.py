@@ -164,7 +164,7 @@ class PodInfo:
     def has_own_amounts(self) -> bool:
         """Whether its status has a say in what it asks for."""
         status = self.pod.status
-        return bool(status.container_statuses) or status.resources is not None
+        return bool(status.container_statuses or status.init_container_statuses) or status.resources is not None
 
     def _copy(self) -> PodInfo:
         other = PodInfo.__new__(PodInfo)

@@ -56,6 +56,8 @@ class NodeTable(NodeColumns):
         pods, is another."""
         self.names_version = 0
         """Grows when a row gets a name or loses it."""
+        self.named_at: list[int] = []
+        """By row, the ``names_version`` since which it has its name: a node that was gone has another one."""
         self.order = NodeOrder()
         self.names: list[str] = []
         self.nodes: list[Node | None] = []
@@ -221,6 +223,7 @@ class NodeTable(NodeColumns):
         other.node_version = self.node_version
         other.names_version = self.names_version
         other.order = self.order.fork()
+        other.named_at = self.named_at[:]
         other.names = self.names[:]
         other.nodes = self.nodes[:]
         other.pods = self.pods[:]
@@ -276,6 +279,7 @@ class NodeTable(NodeColumns):
             if row == self._capacity:
                 self._grow()
             self.names.append(name)
+            self.named_at.append(0)
             self.nodes.append(None)
             self.pods.append({})
             self.ports.append(None)
@@ -283,7 +287,7 @@ class NodeTable(NodeColumns):
             if self._is_cut:
                 self._uncut()
         self._row_of[name] = row
-        self.names_version += 1
+        self._name_changed(row)
         return row
 
     def _release(self, row: int) -> None:
@@ -291,9 +295,13 @@ class NodeTable(NodeColumns):
             return
         del self._row_of[self.names[row]]
         self.names[row] = ""
-        self.names_version += 1
+        self._name_changed(row)
         self.ports[row] = None
         self._free.append(row)
+
+    def _name_changed(self, row: int) -> None:
+        self.names_version += 1
+        self.named_at[row] = self.names_version
 
     def _give_back_ids(self) -> None:
         """Replace the vocabulary where most of its values belong to removed nodes."""

@@ -126,6 +126,7 @@ _MADE_LATER: Final[Mapping[str, Callable[[TakenTable], object]]] = {
     },
     **{name: partial(_taken_by_number, name) for name in ("order", "_labels", "_allocatable", "_requested")},
     "_selected": lambda table: table._source._selected.taken(table._taken),
+    "named_at": lambda table: [0] * table.size,
     "nodes": _nodes,
     "node_count": lambda table: sum([node is not None for node in table.nodes]),
     "ports": _ports,

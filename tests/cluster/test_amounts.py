@@ -51,3 +51,17 @@ def test_amounts_of_nothing_are_not_kept() -> None:
     amounts.column("r", 10)
     amounts.add("r", 0, -5)
     assert amounts.names == []
+
+
+def test_sums_beyond_int64_begin_again_at_the_other_end_and_come_back() -> None:
+    amounts = Amounts()
+    for row in (0, 70):
+        for _ in range(3):
+            amounts.add("r", row, 2**63 - 1)
+    assert amounts.column("r", 80)[[0, 1, 70]].tolist() == [2**63 - 3, 0, 2**63 - 3]
+    amounts.add("r", 0, 5)
+    assert amounts.at("r", 0) == amounts.column("r", 80)[0] == -(2**63) + 2
+    for row in (0, 70):
+        for _ in range(3):
+            amounts.add("r", row, -(2**63 - 1))
+    assert (amounts.at("r", 0), amounts.at("r", 70)) == (5, 0)

@@ -121,7 +121,8 @@ AMOUNTS = st.sampled_from(["100m", "1", "2500m"])
 
 @st.composite
 def versions(draw: st.DrawFn) -> Pod:
-    """A version of one pod: with a request, perhaps a host port, an overhead, pod-level resources and a status."""
+    """A version of one pod: with a request, perhaps a host port, a sidecar, an overhead, pod-level resources, and the
+    status of one container or the other."""
     container: dict[str, Any] = {"name": "main", "resources": {"requests": {"cpu": draw(AMOUNTS)}}}
     if draw(st.booleans()):
         container["ports"] = [{"containerPort": 80, "hostPort": draw(st.sampled_from([80, 81]))}]
@@ -134,6 +135,12 @@ def versions(draw: st.DrawFn) -> Pod:
     if draw(st.booleans()):
         granted = {"requests": {"cpu": draw(AMOUNTS)}}
         document["status"] = {"containerStatuses": [{"name": "main", "resources": granted}]}
+    if draw(st.booleans()):
+        sidecar = {"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}
+        document["spec"]["initContainers"] = [sidecar]
+        if draw(st.booleans()):
+            granted = {"requests": {"cpu": draw(AMOUNTS)}}
+            document["status"]["initContainerStatuses"] = [{"name": "side", "resources": granted}]
     return build(Pod, document)
 
 
@@ -149,6 +156,18 @@ def test_a_version_that_takes_over_amounts_has_those_that_it_would_work_out(pods
             (before.charged, before.non_zero, before.ports) == (alone.charged, alone.non_zero, alone.ports)
         )
         before = info
+
+
+def test_a_sidecar_that_was_given_more_takes_it_though_no_other_container_reports() -> None:
+    sidecar = {"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}
+    granted = {"initContainerStatuses": [{"name": "side", "resources": {"requests": {"cpu": "2"}}}]}
+    old, new = [
+        PodInfo(build(Pod, pod_json("a", init_containers=[sidecar], status=status))) for status in ({}, granted)
+    ]
+    assert (old.requests.milli_cpu, old.charged.milli_cpu) == (100, 100)
+    new.take_terms(old)
+    assert new.charged.milli_cpu == 2000
+    assert new.arithmetic() is None
 
 
 OWNERS = [

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.pod_template import is_large, template_key
-from scheduler.cluster.volumes.csi import attachable
+from scheduler.cluster.volumes.csi import Attachable, attachable
 from scheduler.cluster.volumes.facts import Volumes
 from scheduler.cluster.volumes.migration import in_tree_plugin
 from scheduler.objects.memo import has_many_parts
@@ -60,7 +60,7 @@ def likeness_key(info: PodInfo, volumes: Volumes) -> Hashable | None:
     and what the claims and their volumes say; None for a pod like no other.
 
     A volume that a pod on a node uses, or that is attached somewhere, makes that node unlike the others for the pod:
-    such a pod is like no other, too.
+    such a pod is like no other, too. Nor is one that names a volume twice: it takes one place less of a node's limit.
     """
     mounted = info.pod.spec.volumes
     if not mounted or all(volume.persistent_volume_claim is None for volume in mounted):
@@ -69,9 +69,10 @@ def likeness_key(info: PodInfo, volumes: Volumes) -> Hashable | None:
     if is_large(info) or has_many_parts(mounted) or any(volume.ephemeral is not None for volume in mounted):
         return None
     facts = []
+    counted: set[Attachable] = set()
     for volume in mounted:
         if volume.persistent_volume_claim is not None:
-            fact = _claim_fact(f"{info.namespace}/{volume.persistent_volume_claim.claim_name}", volumes)
+            fact = _claim_fact(f"{info.namespace}/{volume.persistent_volume_claim.claim_name}", volumes, counted)
             if fact is None:
                 return None
             facts.append(fact)
@@ -89,14 +90,20 @@ def _unnamed(volume: Volume) -> Volume:
     return volume if claim is None else replace(volume, persistent_volume_claim=replace(claim, claim_name=""))
 
 
-def _claim_fact(key: str, volumes: Volumes) -> Hashable | None:
-    """What decides about nodes for a claim, beside its identity; None if the identity does."""
+def _claim_fact(key: str, volumes: Volumes, counted: set[Attachable]) -> Hashable | None:
+    """What decides about nodes for a claim, beside its identity; None if the identity does. ``counted``: the volumes of
+    the pod's claims before, to which this one's is added."""
     claim = volumes.claim(key)
     if claim is None or not claim.is_fully_bound or volumes.users(key):
         return None
     volume = volumes.volume(claim.spec.volume_name)
     if volume is None or volumes.is_attached(volume):
         return None
+    found = attachable(volume)
+    if found is not None:
+        if found in counted:
+            return None
+        counted.add(found)
     return _CLAIMS.of(claim), _VOLUMES.of(volume), volume.is_claimed_by(claim)
 
 

@@ -81,7 +81,7 @@ class AttachedVolumes:
         self._objects = objects
         self._index = index
         self._rows: list[AttachedOnNode] = []
-        self._names: list[str] = []
+        self._named_at: list[int] = []
         self._names_version = -1
         self._stale: set[int] = set()
         self._stale_pods: dict[int, dict[str, PodInfo]] = {}
@@ -180,15 +180,16 @@ class AttachedVolumes:
             self._stale_pods = {}
 
     def _look_at_names(self) -> None:
-        """Mark the rows that belong to another node now."""
+        """Mark the rows that belong to another node now, or to one that was gone: while it had no row, what became of
+        its CSINode and attachments marked nothing."""
         table = self._table
         self._rows.extend([_NO_LIMITS] * (table.size - len(self._rows)))
-        self._names.extend([""] * (table.size - len(self._names)))
+        self._named_at.extend([0] * (table.size - len(self._named_at)))
         if len(self._versions) < table.size:
             self._versions = np.append(self._versions, np.zeros(2 * table.size - len(self._versions), np.int64))
-        for row, name in enumerate(table.names):
-            if self._names[row] != name:
-                self._names[row] = name
+        for row, named_at in enumerate(table.named_at):
+            if self._named_at[row] != named_at:
+                self._named_at[row] = named_at
                 self._stale.add(row)
         self._names_version = table.names_version
         # New rows may have no limit of their own, and still be asked about.
@@ -269,7 +270,7 @@ class AttachedVolumes:
         """The same over forks of what it stands on."""
         other = AttachedVolumes(table, objects, index)
         other._rows = self._rows[:]
-        other._names = self._names[:]
+        other._named_at = self._named_at[:]
         other._names_version = self._names_version
         other._stale = set(self._stale)
         other._stale_pods = {row: dict(pods) for row, pods in self._stale_pods.items()}

@@ -130,6 +130,19 @@ def test_a_pod_is_like_no_other_whose_volume_is_still_attached() -> None:
     assert cache.likeness_key(waiting) is None
 
 
+@pytest.mark.parametrize("claims", [("db-0", "db-0"), ("db-0", "db-1")])
+def test_a_pod_is_like_no_other_that_names_a_volume_twice(claims: tuple[str, str]) -> None:
+    """It needs one place on a node, where a pod with two volumes needs two."""
+    cache = cluster()
+    one_volume = {"csi": ("csi.test", "handle")}
+    for name in ("db-0", "db-1"):
+        member(cache, name, of_volume=one_volume)
+    for name in ("db-2", "db-3"):
+        member(cache, name)
+    assert cache.likeness_key(PodInfo(pod("two", claims=["db-2", "db-3"]))) is not None
+    assert cache.likeness_key(PodInfo(pod("one", claims=list(claims)))) is None
+
+
 def test_a_large_pod_is_like_no_other() -> None:
     """Its key would be as large, and is kept while the pod waits."""
     cache = cluster()

@@ -173,6 +173,28 @@ def test_a_node_that_takes_over_a_row_has_its_own_limits() -> None:
     assert attached(cache, "m") == (0, 2)
 
 
+@pytest.mark.parametrize(
+    ("meanwhile", "expected"),
+    [
+        (lambda cache: drop(cache, Kind.CSI_NODE, "n"), (0, -1)),
+        (lambda cache: observe(cache, builders.csi_node("n", {"csi.test": 9})), (1, 9)),
+        (lambda cache: drop(cache, Kind.VOLUME_ATTACHMENT, "left"), (0, 5)),
+    ],
+)
+def test_a_node_that_comes_back_has_the_account_of_what_is_there_then(
+    meanwhile: Any, expected: tuple[int, int]
+) -> None:
+    cache = small_cluster()
+    cache.remove_pod("pod-user")
+    observe(cache, builders.attachment("left", "n", "v"))
+    assert attached(cache, "n") == (1, 5)
+    cache.remove_node("n")
+    meanwhile(cache)
+    cache.observe_node(testing.node("n"))
+    assert attached(cache, "n") == expected
+    cache.check()
+
+
 def test_nodes_that_come_without_a_csi_node_have_no_limit() -> None:
     cache = small_cluster()
     assert attached(cache, "n") == (1, 5)

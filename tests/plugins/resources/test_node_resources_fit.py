@@ -96,6 +96,12 @@ def test_a_pod_that_requests_nothing_fits_an_overcommitted_node() -> None:
     assert reasons(NodeResourcesFit(), info(cpu="1m"), view) == {"a": ("Insufficient cpu",)}
 
 
+def test_pods_that_request_more_of_a_resource_than_int64_holds_stop_no_other_pod() -> None:
+    taken = [pod(f"p{number}", node="a", requests={GPU: "5E"}) for number in range(2)]
+    view = cluster([node("a", allocatable={GPU: "2"}), node("b", allocatable={GPU: "2"})], taken)
+    assert "b" not in refusals(NodeResourcesFit(), info(requests={GPU: "1"}), view)
+
+
 def test_a_node_without_the_resource_can_not_be_helped() -> None:
     found = refusals(NodeResourcesFit(), info(requests={GPU: "1"}), cluster([node("a")]))
     assert found == {"a": Refusal(Code.UNRESOLVABLE, ("Insufficient example.com/gpu",))}
