@@ -24,7 +24,7 @@ from scheduler.controller.write.reservation import (
     path_of,
 )
 from scheduler.controller.write.writer_settings import WriterSettings
-from scheduler.errors import ApiError
+from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.claim_commands import (
     ClaimCommand,
     CreateClaim,
@@ -259,7 +259,7 @@ class ClaimRequests:
         """The claim as the server has it; None if it can't be read."""
         try:
             return await self._get(reference) if reference.name else None
-        except ApiError:
+        except (ApiError, InvalidObject):
             return None
 
     # --- requests -----------------------------------------------------------------------------------------------------
