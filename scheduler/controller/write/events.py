@@ -110,18 +110,20 @@ class EventRecorder:
     # --- queue -------------------------------------------------------------------------------------------------------
 
     def _enqueue(self, series: Series) -> None:
+        """Queue the series. Where another is dropped for it, its write is in the outbox already: that of the other."""
         series.is_queued = True
         if series.is_of_binding:
             self._bound.append(series)
             if len(self._bound) > self._limit:
                 self._drop(self._bound.popleft())
-            self._outbox.submit(EventWrite(self, Rank.SCHEDULED))
+            else:
+                self._outbox.submit(EventWrite(self, Rank.SCHEDULED))
             return
         self._others.setdefault(series.namespace, deque()).append(series)
-        self._other_count += 1
-        if self._other_count > self._limit:
+        if self._other_count >= self._limit:
             self._drop(max(self._others.values(), key=len).popleft())
-            self._other_count -= 1
+            return
+        self._other_count += 1
         self._outbox.submit(EventWrite(self, Rank.EVENT))
 
     def _drop(self, series: Series) -> None:

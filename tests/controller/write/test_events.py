@@ -151,6 +151,18 @@ async def test_when_the_queue_is_full_the_oldest_of_the_noisiest_namespace_is_dr
     assert [one["regarding"]["name"] for one in await events(client)] == ["w4", "w5", "w6", "w7"]
 
 
+async def test_writes_of_events_do_not_pile_up_while_the_api_server_takes_none(client: ApiClient) -> None:
+    outbox = Outbox(Limits().requests_in_flight)
+    recorder = EventRecorder(client, AlwaysHeld(), "host", WriterSettings(events_queued=5), outbox, Clock())
+    for number in range(50):
+        recorder.record(scheduled(f"s{number}"))
+        recorder.record(failed(f"f{number}"))
+    assert (outbox.pacing.queued(Rank.SCHEDULED), outbox.pacing.queued(Rank.EVENT)) == (5, 5)
+    assert await outbox.settle(5.0, Rank.SCHEDULED, Rank.EVENT)
+    await outbox.close()
+    assert (recorder.counts.written, recorder.counts.dropped, recorder.queued) == (10, 90, 0)
+
+
 async def test_an_event_that_was_stored_though_the_answer_was_lost_is_not_doubled(
     cluster: EmbeddedCluster, client: ApiClient
 ) -> None:
