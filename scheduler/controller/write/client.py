@@ -300,10 +300,7 @@ class ApiClient:
             self._pools = [old for old in self._pools if old.open_connections]
             pool = HttpConnections(origin, self._connections, keep_alive_socket)
             self._pools.append(pool)
-        try:
-            return DirectWay(pool, credentials)
-        except ValueError as error:
-            raise ApiError(0, "BadCredentials", str(error)) from error
+        return DirectWay(pool, credentials)
 
 
 def client_of(connection: ConnectionSettings, environment: Mapping[str, str]) -> ApiClient:
