@@ -7,6 +7,7 @@ its duration by our own monotonic clock (trap 67).
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Callable
@@ -218,7 +219,8 @@ class LeaseElector:
     def _spec(self, *, acquired: str, renewed: str, transitions: int) -> dict[str, Any]:
         return {
             "holderIdentity": self._identity,
-            "leaseDurationSeconds": int(self._settings.lease_duration),
+            # Rounded up: others would take the lease while its holder may still write.
+            "leaseDurationSeconds": math.ceil(self._settings.lease_duration),
             "acquireTime": acquired,
             "renewTime": renewed,
             "leaseTransitions": transitions,

@@ -99,6 +99,15 @@ async def test_a_lease_that_is_renewed_is_never_taken_and_one_that_is_not_is_tak
         assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("one", 5)
 
 
+async def test_a_lease_of_fractions_of_seconds_is_not_taken_while_its_holder_may_still_write(client: ApiClient) -> None:
+    settings, clock = replace(FAST, lease_duration=15.9, renew_deadline=15.8), Clock()
+    one = Candidate(client, "one", clock, settings)
+    await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+    assert (await read(client, PATH))["spec"]["leaseDurationSeconds"] >= settings.renew_deadline
+    one.task.cancel()
+    await asyncio.gather(one.task, return_exceptions=True)
+
+
 async def test_cancelled_it_gives_the_lease_back_at_once(client: ApiClient) -> None:
     clock = Clock()
     async with candidate(client, "one", clock) as one, candidate(client, "two", clock) as two:
