@@ -94,7 +94,8 @@ class EventRecorder:
         series = self._series.add(event, self._clock())
         if series.count > 1:
             self.counts.aggregated += 1
-        if series.count <= 2 and not series.is_queued:
+        # The second occurrence makes it a series. One that could not be stored may come to be with the next occurrence.
+        if (series.count == 2 or not series.name) and not series.is_queued:
             self._enqueue(series)
 
     def sweep(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from scheduler.config.tandem import Limits
 from scheduler.controller.write.client import ApiClient
-from scheduler.controller.write.events import EventRecorder
+from scheduler.controller.write.events import MAX_TRIES, EventRecorder
 from scheduler.controller.write.leadership import AlwaysHeld, LeaseToken
 from scheduler.controller.write.outbox import Outbox
 from scheduler.controller.write.pacing import SHARE, Rank
@@ -161,6 +161,23 @@ async def test_writes_of_events_do_not_pile_up_while_the_api_server_takes_none(c
     assert await outbox.settle(5.0, Rank.SCHEDULED, Rank.EVENT)
     await outbox.close()
     assert (recorder.counts.written, recorder.counts.dropped, recorder.queued) == (10, 90, 0)
+
+
+async def test_an_event_that_could_not_be_stored_is_written_when_it_repeats(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    """A pod that fits nowhere is tried every few minutes, with the same event for as long as the reason is the same."""
+    cluster.faults.fail("POST", "/events", 503, times=2 * MAX_TRIES)
+    async with recording(client) as (recorder, clock):
+        recorder.record(failed())
+        await until(lambda: recorder.counts.failed == 1)
+        clock.seconds += 300
+        recorder.record(failed())
+        await until(lambda: recorder.counts.failed == 2)
+        clock.seconds += 300
+        recorder.record(failed())
+        await until(lambda: recorder.counts.written == 1)
+    assert len(await events(client)) == 1
 
 
 async def test_an_event_that_was_stored_though_the_answer_was_lost_is_not_doubled(
