@@ -174,8 +174,9 @@ class Writer:
             command, text = write.command, f"{type(error).__name__}: {error}"
             log.exception("Write failed", command=type(command).__name__)
             # A write without an outcome would be waited for without an end.
+            failed = WriteFinished(0, False, 0, "InternalError", text, is_conclusive=False)
             is_unknown = isinstance(command, BindPod) and departure.has_left
-            self._report(write, WriteFinished(0, False, 0, "InternalError", text, is_unknown=is_unknown))
+            self._report(write, msgspec.structs.replace(failed, is_unknown=is_unknown))
             return ANSWERED
 
     async def _after_no_success(
@@ -234,7 +235,8 @@ class Writer:
 
     def _without_lease(self, error: LeadershipLost) -> WriteFinished:
         self.counts.refused_without_lease += 1
-        return WriteFinished(0, False, 0, "LeadershipLost", str(error))
+        # Says nothing of an earlier bind: the Lease may have been renewed too late, and be held again.
+        return WriteFinished(0, False, 0, "LeadershipLost", str(error), is_conclusive=False)
 
     # --- what an error means ------------------------------------------------------------------------------------------
 
