@@ -11,7 +11,7 @@ import math
 import random
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 import structlog
@@ -28,6 +28,7 @@ from scheduler.objects.lease import Lease
 from scheduler.objects.timestamps import format_micros
 
 JITTER = 1.2
+TOO_LATE: Final = "the API server did not answer within the renew deadline"
 
 log = structlog.get_logger()
 
@@ -144,7 +145,7 @@ class LeaseElector:
             # The stored lease may be newer than our copy: read it again before the next try.
             return False
         except TimeoutError:
-            self._report(ApiError(0, "Timeout", "the API server did not answer within the renew deadline"))
+            self._report(ApiError(0, "Timeout", TOO_LATE))
             return False
         self._reported = ""
         if self._outage is not None:
@@ -237,7 +238,7 @@ class LeaseElector:
                 spec = self._spec(acquired=now, renewed=now, transitions=lease.spec.lease_transitions or 0)
                 await self._put(lease, spec | {"holderIdentity": "", "leaseDurationSeconds": 1})
         except (ApiError, InvalidObject, TimeoutError) as error:
-            log.warning("Lease could not be released", lease=self._lease_name, error=str(error))
+            log.warning("Lease could not be released", lease=self._lease_name, error=str(error) or TOO_LATE)
         else:
             log.info("Lease released", lease=self._lease_name)
 

@@ -119,6 +119,18 @@ async def test_cancelled_it_gives_the_lease_back_at_once(client: ApiClient) -> N
         await asyncio.wait_for(second.won.wait(), WAIT_SECONDS)
 
 
+async def test_a_lease_that_can_not_be_given_back_in_time_is_left_with_the_reason(
+    cluster: EmbeddedCluster, client: ApiClient, log_lines: list[dict[str, Any]]
+) -> None:
+    one = Candidate(client, "one", Clock(), replace(FAST, renew_deadline=0.5))
+    await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+    cluster.faults.delay("GET", "/leases", 30.0, times=2)
+    one.task.cancel()
+    await asyncio.gather(one.task, return_exceptions=True)
+    (line,) = [line for line in log_lines if line["event"] == "Lease could not be released"]
+    assert line["error"] == "the API server did not answer within the renew deadline"
+
+
 async def test_without_renewals_it_is_lost_and_nothing_may_be_written(
     cluster: EmbeddedCluster, client: ApiClient
 ) -> None:
