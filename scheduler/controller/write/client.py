@@ -133,9 +133,8 @@ class ApiClient:
         credentials = await self._current_credentials()
         target = f"{path}?{urlencode(query, quote_via=quote)}" if query else path
         seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
-        is_direct = self._direct is not None and (departure is None or body is not None)
         try:
-            if is_direct:
+            if self._direct is not None:
                 outgoing = Outgoing(method, target, body, seconds, content_type)
                 answer = await self._send_directly(credentials, outgoing, departure)
             else:
