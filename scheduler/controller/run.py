@@ -275,10 +275,12 @@ class Shell(Assembly):
         self._is_stopping = True
         self.loop.stop_popping()
         await self.background.stop()
-        if not await self.sink.settle(self._settings.settle_seconds):
+        is_settled = await self.sink.settle(self._settings.settle_seconds)
+        if not is_settled:
             log.warning("Writes still open are left to the API server", writes=self.sink.open_writes)
         await self.events.settle(EVENT_SETTLE_SECONDS)
-        log.info("Binds settled")
+        if is_settled:
+            log.info("Binds settled")
         if self._election is not None:
             await self._election.stop(self._settings.leader_election.renew_deadline)
         if self._operator is not None:

@@ -63,8 +63,8 @@ class WriteFinished(msgspec.Struct, frozen=True):
     is_unknown: bool = False
     """For a BindPod only: the pod's state on the server is unknown. Never together with ``is_done``."""
     is_conclusive: bool = True
-    """False for a BindPod that was refused while the pod is there, without a node: an earlier bind of the pod that had
-    no answer may still be carried out."""
+    """False for a BindPod that was refused while the pod is there, without a node, or that has not left: an earlier
+    bind of the pod that had no answer may still be carried out."""
     seconds: float = 0.0
     """Seconds from the start of the last try to the outcome."""
 

@@ -156,8 +156,14 @@ def _forget(task: asyncio.Future[Any]) -> None:
 
 
 async def _contained(call: Coroutine[Any, Any, Any]) -> Any:
-    """Awaits the call; SystemExit ends the plugin's call and not the scheduler."""
+    """Awaits the call. Raises RuntimeError for a SystemExit, and for a CancelledError that is not the task's own but of
+    something that the plugin awaits: it would end a background part without a word."""
     try:
         return await call
     except SystemExit as error:
         raise RuntimeError(f"SystemExit: {error}") from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise RuntimeError("it cancelled itself") from error

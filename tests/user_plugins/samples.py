@@ -262,3 +262,14 @@ class Doorkeeper(PermitPlugin, BackgroundPlugin):
                 elif door == "shut":
                     handle.reject(waiting.pod.uid, "the door is shut")
             await asyncio.sleep(0.02)
+
+
+class Quitter(Doorkeeper):
+    """Its background part ends with what it waits for."""
+
+    name = "Quitter"
+
+    async def run(self, handle: PluginHandle) -> None:
+        task = asyncio.ensure_future(asyncio.Event().wait())
+        task.cancel()
+        await task

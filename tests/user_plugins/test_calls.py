@@ -9,6 +9,7 @@ import pytest
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.compose import all_plugins, build_profiles
 from scheduler.config.loading import load
+from scheduler.controller.calls.background import PluginInbox
 from scheduler.controller.calls.plugin_calls import PluginCalls
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.leadership import AlwaysHeld
@@ -16,9 +17,9 @@ from scheduler.messages.commands import RunPlugin
 from scheduler.messages.status import Code
 from scheduler.messages.stimuli import PluginFinished
 from scheduler.testing.objects import pod
-from scheduler.user_plugins.calls import SharedClient, plugin_calls
+from scheduler.user_plugins.calls import SharedClient, background_calls, plugin_calls
 from tests.controller.conftest import until
-from tests.user_plugins.test_loading import SAMPLES, configuration, sample_classes
+from tests.user_plugins.test_loading import SAMPLES, configuration, profiles_of, sample_classes
 
 
 class Client(ApiClient):
@@ -82,6 +83,14 @@ async def test_nonsense_and_attempts_to_leave_are_failures_of_the_call_only(poin
     refusal = (await outcome(point, does)).refusal
     assert refusal is not None and refusal.code is Code.ERROR
     assert refusal.message == text
+
+
+async def test_a_background_part_whose_task_was_cancelled_has_failed_and_is_not_over() -> None:
+    """It is started again for an error; a cancellation would end it for good."""
+    text = configuration(f'[{{name: Quitter, path: "{SAMPLES}:Quitter"}}]', "[{name: Quitter}]")
+    (run,) = background_calls(profiles_of(text), Client).values()
+    with pytest.raises(RuntimeError, match="it cancelled itself"):
+        await run(PluginInbox(lambda _: (), lambda _: None))
 
 
 async def test_calls_at_one_time_share_a_client_that_is_closed_after_the_last() -> None:

@@ -7,10 +7,11 @@ its duration by our own monotonic clock (trap 67).
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 import structlog
@@ -27,6 +28,7 @@ from scheduler.objects.lease import Lease
 from scheduler.objects.timestamps import format_micros
 
 JITTER = 1.2
+TOO_LATE: Final = "the API server did not answer within the renew deadline"
 
 log = structlog.get_logger()
 
@@ -143,7 +145,7 @@ class LeaseElector:
             # The stored lease may be newer than our copy: read it again before the next try.
             return False
         except TimeoutError:
-            self._report(ApiError(0, "Timeout", "the API server did not answer within the renew deadline"))
+            self._report(ApiError(0, "Timeout", TOO_LATE))
             return False
         self._reported = ""
         if self._outage is not None:
@@ -218,7 +220,8 @@ class LeaseElector:
     def _spec(self, *, acquired: str, renewed: str, transitions: int) -> dict[str, Any]:
         return {
             "holderIdentity": self._identity,
-            "leaseDurationSeconds": int(self._settings.lease_duration),
+            # Rounded up: others would take the lease while its holder may still write.
+            "leaseDurationSeconds": math.ceil(self._settings.lease_duration),
             "acquireTime": acquired,
             "renewTime": renewed,
             "leaseTransitions": transitions,
@@ -235,7 +238,7 @@ class LeaseElector:
                 spec = self._spec(acquired=now, renewed=now, transitions=lease.spec.lease_transitions or 0)
                 await self._put(lease, spec | {"holderIdentity": "", "leaseDurationSeconds": 1})
         except (ApiError, InvalidObject, TimeoutError) as error:
-            log.warning("Lease could not be released", lease=self._lease_name, error=str(error))
+            log.warning("Lease could not be released", lease=self._lease_name, error=str(error) or TOO_LATE)
         else:
             log.info("Lease released", lease=self._lease_name)
 

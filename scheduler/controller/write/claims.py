@@ -20,6 +20,7 @@ from scheduler.controller.write.reservation import (
     Reservation,
     ReservationEnd,
     Unfinished,
+    claim_in,
     next_write,
     path_of,
 )
@@ -34,7 +35,7 @@ from scheduler.messages.claim_commands import (
     UnreserveClaim,
 )
 from scheduler.messages.references import ClaimReference, PodReference
-from scheduler.objects.kinds import Kind, decode_as
+from scheduler.objects.kinds import Kind
 from scheduler.objects.resource_claims import (
     CLAIM_FINALIZER,
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
@@ -303,7 +304,7 @@ class ClaimRequests:
             timeout_seconds=self._seconds,
             departure=departure,
         )
-        return decode_as(ResourceClaim, answer.body)
+        return claim_in(answer.body)
 
     async def _ask(
         self,
@@ -322,7 +323,7 @@ class ClaimRequests:
             timeout_seconds=self._seconds,
             departure=departure,
         )
-        return decode_as(ResourceClaim, answer.body)
+        return claim_in(answer.body)
 
 
 @contextlib.contextmanager

@@ -134,9 +134,8 @@ class ApiClient:
         credentials = await self._current_credentials()
         target = f"{path}?{urlencode(query, quote_via=quote)}" if query else path
         seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
-        is_direct = self._direct is not None and (departure is None or body is not None)
         try:
-            if is_direct:
+            if self._direct is not None:
                 outgoing = Outgoing(method, target, body, seconds, content_type)
                 answer = await self._send_directly(credentials, outgoing, departure)
             else:
@@ -302,10 +301,7 @@ class ApiClient:
             self._pools = [old for old in self._pools if old.open_connections]
             pool = HttpConnections(origin, self._connections, keep_alive_socket)
             self._pools.append(pool)
-        try:
-            return DirectWay(pool, credentials)
-        except ValueError as error:
-            raise ApiError(0, "BadCredentials", str(error)) from error
+        return DirectWay(pool, credentials)
 
 
 def client_of(connection: ConnectionSettings, environment: Mapping[str, str]) -> ApiClient:

@@ -156,6 +156,8 @@ class CredentialSource:
             raise ValueError("the cluster has no server")
         if "://" not in server:
             server = f"http://{server}"
+        if set(server + connection.token) & set("\r\n\0"):
+            raise ValueError("the server or the token has a line break")
         certificate = ClientCertificate(connection.certificate, connection.key) if connection.certificate else None
         return Credentials(
             server=server,

@@ -35,7 +35,7 @@ class Outgoing(Struct, frozen=True):
 
 
 class DirectWay:
-    """Requests with the credentials of its making. Raises ValueError for credentials that are no header."""
+    """Requests with the credentials of its making."""
 
     def __init__(self, connections: HttpConnections, credentials: Credentials) -> None:
         self.connections = connections
@@ -44,10 +44,7 @@ class DirectWay:
         headers = {"Host": parts.netloc, "User-Agent": user_agent(), "Accept-Encoding": "identity"}
         if credentials.authorization:
             headers["Authorization"] = credentials.authorization
-        lines = [f"{name}: {value}" for name, value in headers.items()]
-        if any(set(line) & set("\r\n\0") for line in lines):
-            raise ValueError("the credentials have a line break")
-        self._head = "".join(f"{line}\r\n" for line in lines)
+        self._head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         self._prefix = parts.path
         self._heads: dict[str, str] = {}
         """By the body's content type: the head from behind its target to the length of the body."""

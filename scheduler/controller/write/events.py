@@ -94,7 +94,8 @@ class EventRecorder:
         series = self._series.add(event, self._clock())
         if series.count > 1:
             self.counts.aggregated += 1
-        if series.count <= 2 and not series.is_queued:
+        # The second occurrence makes it a series. One that could not be stored may come to be with the next occurrence.
+        if (series.count == 2 or not series.name) and not series.is_queued:
             self._enqueue(series)
 
     def sweep(self) -> None:
@@ -110,18 +111,20 @@ class EventRecorder:
     # --- queue -------------------------------------------------------------------------------------------------------
 
     def _enqueue(self, series: Series) -> None:
+        """Queue the series. Where another is dropped for it, its write is in the outbox already: that of the other."""
         series.is_queued = True
         if series.is_of_binding:
             self._bound.append(series)
             if len(self._bound) > self._limit:
                 self._drop(self._bound.popleft())
-            self._outbox.submit(EventWrite(self, Rank.SCHEDULED))
+            else:
+                self._outbox.submit(EventWrite(self, Rank.SCHEDULED))
             return
         self._others.setdefault(series.namespace, deque()).append(series)
-        self._other_count += 1
-        if self._other_count > self._limit:
+        if self._other_count >= self._limit:
             self._drop(max(self._others.values(), key=len).popleft())
-            self._other_count -= 1
+            return
+        self._other_count += 1
         self._outbox.submit(EventWrite(self, Rank.EVENT))
 
     def _drop(self, series: Series) -> None:

@@ -18,6 +18,8 @@ from typing import Any, Final
 import yaml
 from msgspec import Struct
 
+from scheduler.errors import ConfigurationError, Fault
+
 TOKEN_FILE: Final = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 AUTHORITY_FILE: Final = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 HOST_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
@@ -59,7 +61,8 @@ class NotPlain(Exception):
 
 
 def plain_kubeconfig(path: str, context: str) -> Connection | None:
-    """The connection of a context ("": the current one); None if the library has to read the file."""
+    """The connection of a context ("": the current one); None if the library has to read the file. Raises
+    ConfigurationError for an empty token file, which the library would take for none."""
     if os.pathsep in path:
         return None
     try:
@@ -89,9 +92,7 @@ def _connection(document: Any, context: str, folder: Path) -> Connection:
     is_insecure = cluster.get("insecure-skip-tls-verify", False)
     if not isinstance(is_insecure, bool):
         raise NotPlain
-    token = _text(user, "token") if "token" in user else ""
-    if "tokenFile" in user and not token:
-        token = (folder / _text(user, "tokenFile")).read_text(encoding="utf-8").strip()
+    token = _token(user, folder)
     is_tls = server.startswith("https")
     certificate = _pem(user, "client-certificate", folder) if is_tls else b""
     return Connection(
@@ -104,6 +105,19 @@ def _connection(document: Any, context: str, folder: Path) -> Connection:
         server_name=_text(cluster, "tls-server-name") if "tls-server-name" in cluster else "",
         proxy=_text(cluster, "proxy-url") if "proxy-url" in cluster else "",
     )
+
+
+def _token(user: Mapping[str, Any], folder: Path) -> str:
+    """The token, "" where none is stated. Raises ConfigurationError for a file that is empty, as it may be for a moment
+    while it is written: requests would be anonymous."""
+    stated = _text(user, "token") if "token" in user else ""
+    if stated or "tokenFile" not in user:
+        return stated
+    file = folder / _text(user, "tokenFile")
+    token = file.read_text(encoding="utf-8").strip()
+    if not token:
+        raise ConfigurationError((Fault(str(file), "is empty"),))
+    return token
 
 
 def _named(config: Mapping[str, Any], section: str, name: str, field: str, keys: frozenset[str]) -> Mapping[str, Any]:

@@ -254,6 +254,25 @@ class Pacing(Generic[W]):
         """A write that was under way must be sent again, but not before ``resume``; its place is free meanwhile."""
         self._landed(slot, is_answered=is_answered)
         slot.state = State.RESTING
+        line = self._lines[slot.write.key] if slot.write.key else ()
+        if len(line) > 1:
+            self._fold_resting(slot, line[1])
+
+    def _fold_resting(self, slot: Slot[W], newer: Slot[W]) -> None:
+        """As ``offer``, for a write that came while the one that rests now was under way."""
+        folded = newer.write.folded_over(slot.write)
+        if folded is None:
+            return
+        self.folded += 1
+        if folded.rank is slot.write.rank and folded.is_continuation == slot.is_continuation:
+            slot.write = folded
+            self._end(newer)
+            return
+        self._open[newer.write.rank] -= 1
+        self._open[folded.rank] += 1
+        newer.write, newer.is_continuation = folded, folded.is_continuation
+        newer.since = min(newer.since, slot.since)
+        self._end(slot)
 
     def resume(self, slot: Slot[W]) -> None:
         """Queue a postponed write again, before the others of its class. One that was folded meanwhile has ended."""

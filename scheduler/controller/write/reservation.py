@@ -16,7 +16,7 @@ from scheduler.controller.write.client import MERGE_PATCH, ApiClient
 from scheduler.controller.write.direct import Outgoing
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.http_exchange import Answer
-from scheduler.errors import ApiError
+from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.claim_commands import ReserveClaim
 from scheduler.messages.references import ClaimReference
 from scheduler.objects.devices import DeviceConfiguration
@@ -148,6 +148,14 @@ def _has_parameters(config: Iterable[DeviceConfiguration | AllocatedConfiguratio
     return any(one.opaque is not None for one in config)
 
 
+def claim_in(body: bytes) -> ResourceClaim:
+    """The claim in an answer. Raises ApiError for an answer that is none: what was asked for may have been done."""
+    try:
+        return decode_as(ResourceClaim, body)
+    except InvalidObject as error:
+        raise ApiError(0, "NoAnswer", str(error)) from error
+
+
 def path_of(claim: ClaimReference) -> str:
     return Kind.RESOURCE_CLAIM.entry.object_path(claim.name, claim.namespace)
 
@@ -222,7 +230,7 @@ class Reservation:
             self._end(Unfinished(end, patch))
             return
         try:
-            claim = decode_as(ResourceClaim, end.body)
+            claim = claim_in(end.body)
         except Exception as error:  # noqa: BLE001 - as above
             self._end(Unfinished(error, patch))
             return

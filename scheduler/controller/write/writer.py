@@ -29,7 +29,7 @@ from scheduler.controller.write.outbox import ANSWERED, UNANSWERED, Cancellable,
 from scheduler.controller.write.pacing import Rank
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.reservation import ReservationEnd, Unfinished
-from scheduler.errors import ApiError
+from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.claim_commands import ClaimCommand, CreateClaim, ReserveClaim
 from scheduler.messages.commands import (
     BindPod,
@@ -168,6 +168,20 @@ class Writer:
 
     async def _after(self, write: PodWrite, end: Exception | Unfinished | None, departure: Departure) -> Sent:
         """What became of a write that was not answered with a success. None: it is still to be sent."""
+        try:
+            return await self._after_no_success(write, end, departure)
+        except Exception as error:
+            command, text = write.command, f"{type(error).__name__}: {error}"
+            log.exception("Write failed", command=type(command).__name__)
+            # A write without an outcome would be waited for without an end.
+            failed = WriteFinished(0, False, 0, "InternalError", text, is_conclusive=False)
+            is_unknown = isinstance(command, BindPod) and departure.has_left
+            self._report(write, msgspec.structs.replace(failed, is_unknown=is_unknown))
+            return ANSWERED
+
+    async def _after_no_success(
+        self, write: PodWrite, end: Exception | Unfinished | None, departure: Departure
+    ) -> Sent:
         command = write.command
         is_answered = True
         try:
@@ -192,9 +206,6 @@ class Writer:
                 return Sent(is_answered, self._seconds_before(write.tries, error))
             else:
                 outcome = WriteFinished(0, False, error.status, error.reason, str(error))
-        except Exception as error:
-            log.exception("Write failed", command=type(command).__name__)
-            outcome = WriteFinished(0, False, 0, "InternalError", f"{type(error).__name__}: {error}")
         self._report(write, outcome)
         return ANSWERED if is_answered else UNANSWERED
 
@@ -224,7 +235,8 @@ class Writer:
 
     def _without_lease(self, error: LeadershipLost) -> WriteFinished:
         self.counts.refused_without_lease += 1
-        return WriteFinished(0, False, 0, "LeadershipLost", str(error))
+        # Says nothing of an earlier bind: the Lease may have been renewed too late, and be held again.
+        return WriteFinished(0, False, 0, "LeadershipLost", str(error), is_conclusive=False)
 
     # --- what an error means ------------------------------------------------------------------------------------------
 
@@ -240,8 +252,8 @@ class Writer:
         self.counts.looked_up += 1
         try:
             pod = await self._requests.read(command.pod)
-        except ApiError as lookup:
-            if lookup.is_not_found:
+        except (ApiError, InvalidObject) as lookup:
+            if isinstance(lookup, ApiError) and lookup.is_not_found:
                 return WriteFinished(0, False, 404, "NotFound", str(lookup))
             return msgspec.structs.replace(refused, is_unknown=True)
         bound = pod.spec.node_name

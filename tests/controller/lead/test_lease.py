@@ -99,6 +99,15 @@ async def test_a_lease_that_is_renewed_is_never_taken_and_one_that_is_not_is_tak
         assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("one", 5)
 
 
+async def test_a_lease_of_fractions_of_seconds_is_not_taken_while_its_holder_may_still_write(client: ApiClient) -> None:
+    settings, clock = replace(FAST, lease_duration=15.9, renew_deadline=15.8), Clock()
+    one = Candidate(client, "one", clock, settings)
+    await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+    assert (await read(client, PATH))["spec"]["leaseDurationSeconds"] >= settings.renew_deadline
+    one.task.cancel()
+    await asyncio.gather(one.task, return_exceptions=True)
+
+
 async def test_cancelled_it_gives_the_lease_back_at_once(client: ApiClient) -> None:
     clock = Clock()
     async with candidate(client, "one", clock) as one, candidate(client, "two", clock) as two:
@@ -108,6 +117,18 @@ async def test_cancelled_it_gives_the_lease_back_at_once(client: ApiClient) -> N
         await asyncio.gather(first.task, return_exceptions=True)
         assert not first.token.is_held()
         await asyncio.wait_for(second.won.wait(), WAIT_SECONDS)
+
+
+async def test_a_lease_that_can_not_be_given_back_in_time_is_left_with_the_reason(
+    cluster: EmbeddedCluster, client: ApiClient, log_lines: list[dict[str, Any]]
+) -> None:
+    one = Candidate(client, "one", Clock(), replace(FAST, renew_deadline=0.5))
+    await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+    cluster.faults.delay("GET", "/leases", 30.0, times=2)
+    one.task.cancel()
+    await asyncio.gather(one.task, return_exceptions=True)
+    (line,) = [line for line in log_lines if line["event"] == "Lease could not be released"]
+    assert line["error"] == "the API server did not answer within the renew deadline"
 
 
 async def test_without_renewals_it_is_lost_and_nothing_may_be_written(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.client import ApiClient, Directly
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import TOKEN_LIFE_SECONDS, CredentialSource
 from scheduler.controller.write.request_limiter import RequestLimiter
@@ -114,6 +114,41 @@ async def test_a_kubeconfig_that_is_gone_for_a_while_leaves_the_old_token_in_use
         await client.request("GET", "/x")
         await client.close()
     assert seen == ["Bearer old", "Bearer old", "Bearer new"]
+
+
+@pytest.mark.parametrize("half_written", ["", "ne\nw"])
+async def test_a_token_file_that_is_being_written_leaves_the_old_token_in_use(
+    tmp_path: Path, directly: Directly, half_written: str
+) -> None:
+    seen: list[str] = []
+    now = [0.0]
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        seen.append(request.headers.get("Authorization", "anonymous"))
+        return web.Response()
+
+    token = tmp_path / "token"
+    async with serving(handler) as url:
+        path = kubeconfig(tmp_path / "k", url, tokenFile=str(token))
+        source = CredentialSource(ConnectionSettings(kubeconfig=path), {}, clock=lambda: now[0])
+        client = ApiClient(source, directly=directly)
+        for text in ("old", half_written, "new"):
+            token.write_text(text)
+            await client.request("GET", "/x")
+            now[0] += TOKEN_LIFE_SECONDS
+        await client.close()
+    assert seen == ["Bearer old", "Bearer old", "Bearer new"]
+
+
+@pytest.mark.parametrize(("text", "what"), [("", "is empty"), ("to\nken", "line break")])
+async def test_a_token_file_without_a_token_is_one_clear_line_at_the_start(
+    tmp_path: Path, directly: Directly, text: str, what: str
+) -> None:
+    (tmp_path / "token").write_text(text)
+    path = kubeconfig(tmp_path / "k", tokenFile=str(tmp_path / "token"))
+    client = ApiClient(CredentialSource(ConnectionSettings(kubeconfig=path), {}), directly=directly)
+    with pytest.raises(ConfigurationError, match=what):
+        await client.connect()
 
 
 async def test_credentials_that_can_not_be_read_any_more_are_an_api_error(tmp_path: Path) -> None:

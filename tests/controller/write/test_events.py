@@ -9,7 +9,7 @@ from typing import Any
 
 from scheduler.config.tandem import Limits
 from scheduler.controller.write.client import ApiClient
-from scheduler.controller.write.events import EventRecorder
+from scheduler.controller.write.events import MAX_TRIES, EventRecorder
 from scheduler.controller.write.leadership import AlwaysHeld, LeaseToken
 from scheduler.controller.write.outbox import Outbox
 from scheduler.controller.write.pacing import SHARE, Rank
@@ -149,6 +149,35 @@ async def test_when_the_queue_is_full_the_oldest_of_the_noisiest_namespace_is_dr
         assert recorder.counts.dropped == 4
         await until(lambda: recorder.counts.written == 4)
     assert [one["regarding"]["name"] for one in await events(client)] == ["w4", "w5", "w6", "w7"]
+
+
+async def test_writes_of_events_do_not_pile_up_while_the_api_server_takes_none(client: ApiClient) -> None:
+    outbox = Outbox(Limits().requests_in_flight)
+    recorder = EventRecorder(client, AlwaysHeld(), "host", WriterSettings(events_queued=5), outbox, Clock())
+    for number in range(50):
+        recorder.record(scheduled(f"s{number}"))
+        recorder.record(failed(f"f{number}"))
+    assert (outbox.pacing.queued(Rank.SCHEDULED), outbox.pacing.queued(Rank.EVENT)) == (5, 5)
+    assert await outbox.settle(5.0, Rank.SCHEDULED, Rank.EVENT)
+    await outbox.close()
+    assert (recorder.counts.written, recorder.counts.dropped, recorder.queued) == (10, 90, 0)
+
+
+async def test_an_event_that_could_not_be_stored_is_written_when_it_repeats(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    """A pod that fits nowhere is tried every few minutes, with the same event for as long as the reason is the same."""
+    cluster.faults.fail("POST", "/events", 503, times=2 * MAX_TRIES)
+    async with recording(client) as (recorder, clock):
+        recorder.record(failed())
+        await until(lambda: recorder.counts.failed == 1)
+        clock.seconds += 300
+        recorder.record(failed())
+        await until(lambda: recorder.counts.failed == 2)
+        clock.seconds += 300
+        recorder.record(failed())
+        await until(lambda: recorder.counts.written == 1)
+    assert len(await events(client)) == 1
 
 
 async def test_an_event_that_was_stored_though_the_answer_was_lost_is_not_doubled(

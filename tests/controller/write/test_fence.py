@@ -20,13 +20,14 @@ from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.http_exchange import Answer
 from scheduler.controller.write.leadership import AlwaysHeld, LeadershipLost, LeaseToken
 from scheduler.controller.write.request_limiter import RequestLimiter
-from scheduler.messages.commands import CallExtender, RunPlugin
+from scheduler.messages.commands import BindPod, CallExtender, RunPlugin
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import ExtenderAnswered, PluginFinished
 from scheduler.testing.objects import pod
 from tests.controller.conftest import until
 from tests.controller.write.test_client import serving
 from tests.controller.write.test_credentials import kubeconfig
+from tests.controller.write.writing import writing
 
 POD = PodReference("default", "p", "1")
 
@@ -157,6 +158,22 @@ async def test_an_answer_of_401_does_not_send_a_write_again_without_the_lease(
             await client.request("POST", "/write", body=b"{}", departure=departure)
     assert reached == ["/write"]
     assert departure.has_left
+
+
+async def test_a_bind_that_may_not_leave_says_nothing_of_one_before_that_had_no_answer(
+    tmp_path: Path, directly: Directly
+) -> None:
+    """A renewal of the Lease that comes too late ends the right to write for a moment only."""
+    door, token = Door(), LeaseToken()
+    async with (
+        serving(door.handle) as url,
+        client_to(url, tmp_path, directly=directly) as client,
+        writing(client, token) as (writer, outcomes),
+    ):
+        writer.submit(BindPod(1, POD, "n1"))
+        assert await writer.settle(5)
+    assert [(outcome.is_done, outcome.is_conclusive) for outcome in outcomes] == [(False, False)]
+    assert door.reached == []
 
 
 def call(number: int, url: str, *, binds: bool) -> CallExtender:

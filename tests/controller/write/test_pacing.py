@@ -193,6 +193,32 @@ def test_a_postponed_condition_gives_its_place_away_and_is_over_once_its_pod_is_
     assert pacing.open(*Rank) == 1
 
 
+def test_a_bind_that_came_while_the_condition_was_under_way_does_not_wait_for_its_retries() -> None:
+    pacing = Pacing[Write](PLACES)
+    pacing.offer(Write(Rank.CONDITION, "pod"), 0.0)
+    (condition,) = taken(pacing)
+    pacing.offer(Write(Rank.BINDING, "pod"), 0.0)
+    pacing.postponed(condition)
+    assert ranks(taken(pacing)) == [Rank.BINDING]
+    pacing.resume(condition)
+    assert not taken(pacing)
+    assert (pacing.open(Rank.BINDING), pacing.open(*Rank), pacing.folded) == (1, 1, 1)
+
+
+def test_a_condition_that_came_while_the_one_before_was_under_way_is_what_is_sent_again() -> None:
+    pacing = Pacing[Write](PLACES)
+    pacing.offer(Write(Rank.CONDITION, "pod"), 0.0)
+    (condition,) = taken(pacing)
+    newer = Write(Rank.CONDITION, "pod")
+    pacing.offer(newer, 0.0)
+    pacing.postponed(condition)
+    assert not taken(pacing)
+    pacing.resume(condition)
+    (again,) = taken(pacing)
+    assert newer in again.write.originals
+    assert pacing.open(*Rank) == 1
+
+
 def test_a_postponed_write_that_is_resumed_leaves_before_the_others_of_its_class() -> None:
     pacing = Pacing[Write](PLACES)
     first = Write(Rank.CONDITION, "pod")

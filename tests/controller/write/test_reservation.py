@@ -166,6 +166,15 @@ async def test_what_became_of_a_lost_answer_is_read(cluster: EmbeddedCluster, wr
     assert outcome.written.allocation is not None
 
 
+async def test_what_became_of_a_write_whose_answer_is_no_claim_is_read(
+    cluster: EmbeddedCluster, writer_client: ApiClient
+) -> None:
+    known = await made(writer_client)
+    cluster.faults.answer("PATCH", "/resourceclaims/c", b"<html></html>")
+    outcome = await reserved(writer_client, reserving(known))
+    assert (outcome.is_done, outcome.status, outcome.written) == (False, 0, known)
+
+
 async def test_nothing_is_reported_of_a_reservation_that_is_cancelled(
     cluster: EmbeddedCluster, writer_client: ApiClient
 ) -> None:

@@ -22,6 +22,8 @@ from scheduler.objects.resource_claims import Allocation, ClaimConsumer, Resourc
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.testing.documents import node_json
 from tests.controller.conftest import PODS, create, read, until
+from tests.controller.write.scripted_server import client_of, served
+from tests.controller.write.test_credentials import kubeconfig
 from tests.controller.write.writing import failed_condition, new_pod, new_pod_of_name, writing
 from tests.device_documents import claim
 
@@ -99,6 +101,27 @@ async def test_a_conflict_that_can_not_be_looked_up_is_unknown(cluster: Embedded
         writer.submit(BindPod(2, pod, "n1"))
         assert await writer.settle(5)
     assert [(outcome.is_done, outcome.is_unknown) for outcome in outcomes] == [(True, False), (False, True)]
+
+
+async def test_an_object_that_can_not_be_read_says_nothing_of_the_write_before(tmp_path: Path) -> None:
+    async def play(_number: int, request: bytes, answer: asyncio.StreamWriter) -> None:
+        if request.startswith(b"GET"):
+            answer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n<html></html>")
+        else:
+            status = b"409 Conflict" if b"/binding" in request else b"503 Service Unavailable"
+            answer.write(b"HTTP/1.1 %s\r\nContent-Length: 0\r\n\r\n" % status)
+
+    known = decode_as(ResourceClaim, msgspec.json.encode(claim("c", "gpu")))
+    reference, consumer = ClaimReference("default", "c", known.uid), ClaimConsumer(resource="pods", name="a", uid="1")
+    async with (
+        served(play) as (_, url),
+        client_of(kubeconfig(tmp_path / "k", url), Directly.ALL) as client,
+        writing(client) as (writer, outcomes),
+    ):
+        writer.submit(BindPod(1, PodReference("default", "a", "1"), "n1"))
+        writer.submit(ReserveClaim(2, reference, consumer, known, Allocation()))
+        assert await writer.settle(5)
+    assert {(each.ticket, each.status, each.is_unknown) for each in outcomes} == {(1, 409, True), (2, 503, False)}
 
 
 async def test_a_bind_without_a_connection_has_failed(tmp_path: Path, directly: Directly) -> None:
