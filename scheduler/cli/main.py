@@ -29,6 +29,21 @@ def main(arguments: list[str] | None = None, name: str = "tandem") -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except UnicodeEncodeError:
+        wrong = next((word for word in words if not _is_unicode(word)), None)
+        if wrong is None:
+            raise
+        complain(f"{wrong!a} is not UTF-8")
+        return 1
+
+
+def _is_unicode(word: str) -> bool:
+    """False for bytes of a command line that are no UTF-8, which Python shows as halves of surrogate pairs."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _run(words: list[str], name: str) -> int:
