@@ -5,6 +5,7 @@ Its exit codes are ``help.EXIT_CODES``.
 
 from __future__ import annotations
 
+import io
 import sys
 
 from scheduler.cli.commands import BY_NAME, HELP
@@ -19,6 +20,9 @@ def main(arguments: list[str] | None = None, name: str = "tandem") -> int:
     ``name``: what the user typed to get here, for help and errors.
     """
     words = sys.argv[1:] if arguments is None else arguments
+    if arguments is None and isinstance(sys.stdout, io.TextIOWrapper):
+        # As for standard error: what a locale other than UTF-8 can't print is escaped, and ends no command.
+        sys.stdout.reconfigure(errors="backslashreplace")
     # What is imported stays: the collector would walk over it again and again, and find nothing.
     garbage.collect_seldom()
     try:
