@@ -146,7 +146,8 @@ def half_a_pair(*_asked: Any) -> Any:
 def test_an_exception_that_has_no_text_or_none_in_utf_8_costs_its_pod_an_attempt(
     point: str, running: str, raises: Callable[..., Any], text: str
 ) -> None:
-    cluster = Cluster(scripted("Bad", **{point: raises}))
+    points: dict[str, Any] = {point: raises}
+    cluster = Cluster(scripted("Bad", **points))
     cluster.nodes_like(2)
     cluster.pod("a")
     cluster.schedule()
