@@ -154,8 +154,8 @@ async def test_a_pod_that_breaks_the_engine_stops_neither_the_loop_nor_the_other
         inbox.put_all([there, gone, PodsActivated(["x"]), *pods(3)])
         await until(lambda: loop.counts.steps == 2)
     assert loop.counts.errors == 3
-    told = [line for line in log_lines if line["event"] == "Stimulus could not be applied"]
-    assert [(line["stimulus"], line["object"]) for line in told] == [("ObjectDeleted", "n2"), ("PodsActivated", "")]
+    said = [line for line in log_lines if line["event"] == "Stimulus could not be applied"]
+    assert [(line["stimulus"], line["object"]) for line in said] == [("ObjectDeleted", "n2"), ("PodsActivated", "")]
 
 
 async def test_work_is_cut_into_slices_so_that_others_have_their_turn() -> None:
