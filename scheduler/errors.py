@@ -96,6 +96,21 @@ class ApiError(SchedulerError):
         return self.status in (0, 408, 429) or self.status >= 500
 
 
+def message_of(error: BaseException) -> str:
+    """The error's text, which can be sent as UTF-8. The exception of a plugin may be unable to make one, or have half
+    of a surrogate pair in it."""
+    try:
+        text = str(error)
+    except Exception as fault:  # noqa: BLE001 - whatever is wrong with it, what it is about has to go on
+        return f"its text can't be made: {type(fault).__name__}"
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
+def type_and_message(error: BaseException) -> str:
+    """The error's type and its text, such as `KeyError: 'rack'`."""
+    return f"{type(error).__name__}: {message_of(error)}"
+
+
 class PluginError(SchedulerError):
     """A plugin raised an exception. `point` is the extension point, such as `Filter`."""
 
@@ -106,7 +121,7 @@ class PluginError(SchedulerError):
         super().__init__(plugin, point, cause)
 
     def __str__(self) -> str:
-        return f"plugin {self.plugin} failed in {self.point}: {type(self.cause).__name__}: {self.cause}"
+        return f"plugin {self.plugin} failed in {self.point}: {type_and_message(self.cause)}"
 
 
 class InvariantViolation(SchedulerError):

@@ -42,7 +42,7 @@ def context_namespace(access: Access, environment: Mapping[str, str] = os.enviro
 def _document(path: str) -> dict[str, Any]:
     try:
         document = yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return {}
     return document if isinstance(document, dict) else {}
 

@@ -5,12 +5,19 @@ Its exit codes are ``help.EXIT_CODES``.
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 import sys
+from typing import Final
 
 from scheduler.cli.commands import BY_NAME, HELP
 from scheduler.cli.complaint import complain
 from scheduler.controller import garbage
 from scheduler.errors import ConfigurationError
+
+FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Why a file takes no more bytes."""
 
 
 def main(arguments: list[str] | None = None, name: str = "tandem") -> int:
@@ -19,16 +26,52 @@ def main(arguments: list[str] | None = None, name: str = "tandem") -> int:
     ``name``: what the user typed to get here, for help and errors.
     """
     words = sys.argv[1:] if arguments is None else arguments
+    if arguments is None and isinstance(sys.stdout, io.TextIOWrapper):
+        # As for standard error: what a locale other than UTF-8 can't print is escaped, and ends no command.
+        sys.stdout.reconfigure(errors="backslashreplace")
     # What is imported stays: the collector would walk over it again and again, and find nothing.
     garbage.collect_seldom()
     try:
-        return _run(words, name)
+        code = _run(words, name)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
     except ConfigurationError as error:
         for fault in error.faults:
             complain(str(fault))
         return 1
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        # Its reader has seen enough, as ``head`` does.
+        _print_no_more()
+        return 1
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            raise
+        _print_no_more()
+        complain(f"standard output: {error.strerror}")
+        return 1
+    except UnicodeEncodeError:
+        wrong = next((word for word in words if not _is_unicode(word)), None)
+        if wrong is None:
+            raise
+        complain(f"{wrong!a} is not UTF-8")
+        return 1
+
+
+def _print_no_more() -> None:
+    """What is buffered for standard output is dropped: it would fail once more at the interpreter's end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _is_unicode(word: str) -> bool:
+    """False for bytes of a command line that are no UTF-8, which Python shows as halves of surrogate pairs."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _run(words: list[str], name: str) -> int:

@@ -129,7 +129,12 @@ def _in_namespace(manifest: dict[str, Any], namespace: str) -> dict[str, Any]:
 def _documents(path: str, flag: str) -> list[dict[str, Any]]:
     """The documents of a YAML or JSON file; those of a List one by one. Raises ConfigurationError."""
     found: list[dict[str, Any]] = []
-    for document in read_documents(read_input(path)):
+    text = read_input(path)
+    try:
+        documents = read_documents(text)
+    except ConfigurationError as error:
+        raise ConfigurationError([Fault(flag, f"{path}: {fault}") for fault in error.faults]) from error
+    for document in documents:
         content = document.content
         items = content.get("items")
         is_list = isinstance(items, list) and str(content.get("kind", "")).endswith("List")

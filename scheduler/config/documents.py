@@ -56,14 +56,14 @@ def read_documents(text: str | bytes) -> tuple[Document, ...]:
     is not a mapping; and nothing else, whatever the text is.
     """
     if len(text) > MAX_BYTES:
-        raise ConfigurationError([Fault("", f"the configuration has more than {MAX_BYTES} bytes")])
+        raise ConfigurationError([Fault("", f"the text has more than {MAX_BYTES} bytes")])
     if isinstance(text, bytes):
         read = text
         try:
             text = read.decode("utf-8")
         except UnicodeDecodeError as error:
             reason = f"byte 0x{read[error.start]:02x}{_at_byte(read, error.start)}"
-            raise ConfigurationError([Fault("", f"the configuration is not UTF-8: {reason}")]) from None
+            raise ConfigurationError([Fault("", f"the text is not UTF-8: {reason}")]) from None
     # As in kube-scheduler: what begins with a brace is JSON, although YAML's flow style looks alike.
     parsed = _json_documents(text) if text.lstrip().startswith("{") else _yaml_documents(text)
     documents: list[Document] = []
@@ -180,7 +180,7 @@ def check_extent(text: str) -> None:
     depth = 0
     for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):
         if count >= MAX_EVENTS:
-            raise ConfigurationError([Fault("", f"the configuration has more than {MAX_EVENTS} parts{_at(event)}")])
+            raise ConfigurationError([Fault("", f"the text has more than {MAX_EVENTS} parts{_at(event)}")])
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_NESTING:
@@ -196,7 +196,7 @@ def _at(part: yaml.Event | yaml.Node) -> str:
 
 
 def _too_deep(place: str = "") -> Fault:
-    return Fault("", f"the configuration is nested deeper than {MAX_NESTING} levels{place}")
+    return Fault("", f"the text is nested deeper than {MAX_NESTING} levels{place}")
 
 
 class _YamlBuilder:
@@ -211,7 +211,7 @@ class _YamlBuilder:
             raise ConfigurationError([_too_deep(_at(node) if node is not None else "")])
         self._built += 1
         if self._built > MAX_VALUES:
-            raise ConfigurationError([Fault("", f"the configuration holds more than {MAX_VALUES} values")])
+            raise ConfigurationError([Fault("", f"the text holds more than {MAX_VALUES} values")])
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, depth)
         if isinstance(node, yaml.SequenceNode):

@@ -19,7 +19,7 @@ from scheduler.controller.step_watch import StepWatch
 from scheduler.engine.commands import Command
 from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.messages.now import Now
-from scheduler.messages.stimuli import ShutdownRequested, Stimulus, Tick, WakingContinued
+from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, ShutdownRequested, Stimulus, Tick, WakingContinued
 
 SLICE_SECONDS = 0.002
 TURNS_BEFORE_A_SLICE = 3
@@ -189,8 +189,7 @@ class SchedulingLoop:
         try:
             commands = self._engine.schedule_one(now)
         except Exception:
-            # The engine handles its plugins' errors; this is one of its own. Its pod is lost to this
-            # round only: the next event or flush brings it back.
+            # The engine handles its plugins' errors; this is one of its own. Its pod stays in flight.
             self.counts.errors += 1
             log.exception("Scheduling step failed")
             return True
@@ -206,7 +205,8 @@ class SchedulingLoop:
             commands = self._engine.handle(stimulus, now)
         except Exception:
             self.counts.errors += 1
-            log.exception("Stimulus could not be applied", stimulus=type(stimulus).__name__)
+            about = stimulus.object.key if isinstance(stimulus, ObjectObserved | ObjectDeleted) else ""
+            log.exception("Stimulus could not be applied", stimulus=type(stimulus).__name__, object=about)
             return
         for command in commands:
             self._dispatch(command)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.errors import PluginError
+from scheduler.errors import PluginError, message_of, type_and_message
 from scheduler.framework.classes.score_slot import InvalidScore
 
 
@@ -15,7 +15,7 @@ def text_of(error: PluginError) -> str:
 
 
 def cause_of(error: BaseException) -> str:
-    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return message_of(error) if isinstance(error, ValueError) else type_and_message(error)
 
 
 def failed_at(point: str, plugin: str, message: str) -> str:

@@ -19,6 +19,7 @@ from scheduler.engine.attempt_pages import attempt_page, preemption_page, previe
 from scheduler.engine.engine import Engine
 from scheduler.engine.explain_groups import group_summary
 from scheduler.engine.workloads import last_message, workload_of
+from scheduler.errors import type_and_message
 from scheduler.framework.events import Action
 from scheduler.messages.now import Now
 from scheduler.objects.pod import Pod
@@ -130,7 +131,9 @@ def _findings(engine: Engine, info: PodInfo) -> list[dict[str, Any]]:
         try:
             found = plugin.findings(info, engine.cache.view)
         except Exception as error:  # noqa: BLE001 - a page goes on without what one plugin would have added
-            findings.append({"plugin": plugin.name, "count": 0, "nodes": [], "lines": [f"no details: {error!r}"]})
+            findings.append(
+                {"plugin": plugin.name, "count": 0, "nodes": [], "lines": [f"no details: {type_and_message(error)}"]}
+            )
             continue
         findings += [
             {"plugin": plugin.name, "count": one.count, "nodes": list(one.nodes), "lines": list(one.lines)}

@@ -40,7 +40,7 @@ from scheduler.engine.post_filter_round import run_post_filters
 from scheduler.engine.reservation import assume_and_reserve, refused_on_one_node
 from scheduler.engine.sampling import nodes_to_find, take_sample
 from scheduler.engine.searching import answers_in_steps, before_reserve, looked, parsed, searching_plugins
-from scheduler.errors import PluginError
+from scheduler.errors import PluginError, type_and_message
 from scheduler.framework.class_run import PRE_FILTER, PRE_SCORE, ClassRun
 from scheduler.framework.classes.first_refusals import OUTSIDE
 from scheduler.framework.diagnosis import Diagnosis, FitTexts
@@ -73,7 +73,7 @@ def scheduling_cycle(
     except PluginError as error:
         return NotPlaced(text_of(error), is_error=True)
     except Exception as error:  # noqa: BLE001 - our own fault: this pod waits for its back-off, all others go on
-        context.report(f"{pod.key}: the attempt broke off: {error!r}")
+        context.report(f"{pod.key}: the attempt broke off: {type_and_message(error)}")
         return NotPlaced(cause_of(error), is_error=True)
 
 
@@ -188,7 +188,7 @@ def place_on(
     except PluginError as error:
         return NotPlaced(text_of(error), is_error=True)
     except Exception as error:  # noqa: BLE001 - our own fault: this pod waits for its back-off, all others go on
-        context.report(f"{pod.key}: the attempt broke off: {error!r}")
+        context.report(f"{pod.key}: the attempt broke off: {type_and_message(error)}")
         return NotPlaced(cause_of(error), is_error=True)
 
 

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.pod_template import is_large
 from scheduler.cluster.view import View
+from scheduler.errors import type_and_message
 from scheduler.framework.node_filter import with_pods
 from scheduler.framework.plugin import (
     EMPTY_STATE,
@@ -86,7 +87,7 @@ def why_not_in_steps(profile: Profile, pod: PodInfo, view: View, rows: RowArray)
             state: State | Skip | Refusal
             state = plugin.pre_filter(pod, view) if looking is None else (yield from looking)
         except Exception as error:  # noqa: BLE001 - the other plugins' answers are wanted all the same
-            state = failure(f"raised {error!r}")
+            state = failure(f"raised {type_and_message(error)}")
         if isinstance(state, Refusal):
             answer.of_pod.append(state.by(plugin.name))
             answer.states[plugin.name] = _REFUSED
@@ -170,7 +171,7 @@ def _refusals_of(
     try:
         verdicts = plugin.filter(state, pod, view, rows)
     except Exception as error:  # noqa: BLE001 - the other plugins' answers are wanted all the same
-        yield PluginRefusal(failure(f"raised {error!r}").by(plugin.name), rows, ())
+        yield PluginRefusal(failure(f"raised {type_and_message(error)}").by(plugin.name), rows, ())
         return
     if verdicts is None:
         return
@@ -181,7 +182,7 @@ def _refusals_of(
         try:
             findings = plugin.why_not(state, pod, view, refused)
         except Exception as error:  # noqa: BLE001 - the refusal stands without its details
-            findings = (Finding(len(refused), (), (f"no details: {error!r}",)),)
+            findings = (Finding(len(refused), (), (f"no details: {type_and_message(error)}",)),)
         yield PluginRefusal(refusal.by(plugin.name), refused, findings)
 
 

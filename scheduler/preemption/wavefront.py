@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
+from scheduler.errors import message_of
 from scheduler.framework.node_filter import rivals
 from scheduler.messages.status import Code, Refusal
 from scheduler.preemption.budget_ranks import exhausting
@@ -204,7 +205,7 @@ def _described(error: Exception) -> str:
     while where is not None and where.tb_next is not None:
         where = where.tb_next
     place = "" if where is None else f" in {where.tb_frame.f_code.co_qualname}"
-    return f"{type(error).__name__}: {str(error)[:_MAX_ERROR]}{place}"
+    return f"{type(error).__name__}: {message_of(error)[:_MAX_ERROR]}{place}"
 
 
 def _with_found(

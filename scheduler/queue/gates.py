@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from scheduler.errors import type_and_message
 from scheduler.framework.enqueue_context import EnqueueContext
 from scheduler.framework.events import ClusterEvent
 from scheduler.framework.plugin import PreEnqueuePlugin
@@ -29,7 +30,7 @@ class Gates:
                 try:
                     return plugin.held_back(self._context)
                 except Exception as error:  # noqa: BLE001 - a plugin's; its pods are then checked one by one
-                    self._facts.problem(f"PreEnqueue plugin {name} raised in held_back: {error!r}")
+                    self._facts.problem(f"PreEnqueue plugin {name} raised in held_back: {type_and_message(error)}")
         return ()
 
     def may_release(self, profile: str, name: str, event: ClusterEvent) -> bool:
@@ -39,7 +40,7 @@ class Gates:
                 try:
                     return plugin.may_release(event)
                 except Exception as error:  # noqa: BLE001 - a plugin's; its pods are then checked one by one
-                    self._facts.problem(f"PreEnqueue plugin {name} raised in may_release: {error!r}")
+                    self._facts.problem(f"PreEnqueue plugin {name} raised in may_release: {type_and_message(error)}")
         return True
 
     def __call__(self, record: QueuedPod) -> Refusal | None:
@@ -51,8 +52,10 @@ class Gates:
             try:
                 refusal = plugin.pre_enqueue(record.info, self._context)
             except Exception as error:  # noqa: BLE001 - whatever a plugin raises holds back its pod, nothing else
-                refusal = failure(f"{type(error).__name__}: {error}")
-                self._facts.problem(f"PreEnqueue plugin {plugin.name} raised for {record.key}: {error!r}")
+                refusal = failure(type_and_message(error))
+                self._facts.problem(
+                    f"PreEnqueue plugin {plugin.name} raised for {record.key}: {type_and_message(error)}"
+                )
             if refusal is not None:
                 return refusal.by(plugin.name)
         return None

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from scheduler.cluster.devices.extended_resources import ClassesByResource
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.errors import type_and_message
 from scheduler.framework.events import (
     DEFAULT_REGISTRATIONS,
     Action,
@@ -219,7 +220,9 @@ class HintMap:
             outcome = answer.value
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises must not stop the queue
             answer, outcome = Hint.QUEUE, "Error"
-            self._facts.problem(f"QueueingHintFn returns error: {plugin}, {event.label}, {pod.key}: {error!r}")
+            self._facts.problem(
+                f"QueueingHintFn returns error: {plugin}, {event.label}, {pod.key}: {type_and_message(error)}"
+            )
         if stopwatch is not None:
             self._facts.hint_took(plugin, event.label, outcome, stopwatch() - begun)
         return answer

@@ -23,12 +23,12 @@ def row_count(rows: Rows, size: int) -> int:
 
 
 def check_refusal(refusal: Any, wanted: str = "None or a Refusal") -> None:
-    """Checks that a refusal's code refuses (not SUCCESS, SKIP or WAIT) and that its reasons are texts."""
+    """Checks that a refusal's code refuses (not SUCCESS, SKIP or WAIT) and that its reasons are Unicode texts."""
     if not isinstance(refusal, Refusal):
         raise TypeError(f"answered {_shown(refusal)}; {wanted} is wanted")
     if refusal.code not in _REFUSING:
         raise ValueError(f"answered a Refusal with the code {refusal.code.value}, which refuses nothing")
-    if not isinstance(refusal.reasons, tuple) or not all(isinstance(reason, str) for reason in refusal.reasons):
+    if not isinstance(refusal.reasons, tuple) or not all(map(_is_text, refusal.reasons)):
         raise TypeError(f"answered a Refusal whose reasons are {_shown(refusal.reasons)}; a tuple of texts is wanted")
 
 
@@ -178,6 +178,15 @@ def _check_array(array: Any, dtype: np.dtype[Any], count: int, what: str) -> Non
         raise TypeError(f"answered {what} of type {array.dtype}{nan}; {dtype} is wanted")
     if array.shape != (count,):
         raise ValueError(f"answered {what} of shape {array.shape} for {count} rows")
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it can be sent as UTF-8: half of a surrogate pair can't."""
+    return isinstance(value, str) and (value.isascii() or not any(map(_is_surrogate, value)))
+
+
+def _is_surrogate(character: str) -> bool:
+    return "\ud800" <= character <= "\udfff"
 
 
 def _shown(value: Any) -> str:

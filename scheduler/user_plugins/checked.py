@@ -14,7 +14,7 @@ import msgspec.structs
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.controller.report.plugin_watch import PLUGIN_WATCH
-from scheduler.errors import ConfigurationError, Fault
+from scheduler.errors import ConfigurationError, Fault, PluginError, type_and_message
 from scheduler.framework.events import EventRegistration, Hint, always_queue
 from scheduler.framework.per_node import PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import (
@@ -41,6 +41,9 @@ _MARK: Final = "is_checked_subclass"
 
 _CHECKS: Final[tuple[tuple[type[Plugin], str, Check], ...]] = (
     (Plugin, "fragment", lambda answer, _: answers.check_fragment(answer)),
+    (Plugin, "fragment_stamp", lambda answer, _: answers.check_fragment(answer)),
+    (Plugin, "stamp", lambda answer, _: answers.check_fragment(answer)),
+    (Plugin, "concerns", lambda answer, _: None),
     (Plugin, "events", lambda answer, _: answers.check_events(answer)),
     (PreEnqueuePlugin, "pre_enqueue", lambda answer, _: answers.check_optional_refusal(answer)),
     (PreFilterPlugin, "pre_filter", lambda answer, _: answers.check_state(answer)),
@@ -66,6 +69,9 @@ _CHECKS: Final[tuple[tuple[type[Plugin], str, Check], ...]] = (
 
 _WATCHED: Final[tuple[tuple[type[Plugin], str, str], ...]] = (
     (Plugin, "fragment", "Fragment"),
+    (Plugin, "fragment_stamp", "FragmentStamp"),
+    (Plugin, "stamp", "Stamp"),
+    (Plugin, "concerns", "Concerns"),
     (PreEnqueuePlugin, "pre_enqueue", "PreEnqueue"),
     (PreFilterPlugin, "pre_filter", "PreFilter"),
     (FilterPlugin, "filter", "Filter"),
@@ -111,6 +117,8 @@ def checked(plugin_type: type[Plugin], name: str, path: str) -> type[Plugin]:
     for base, method, point in _WATCHED:
         if method in members or (issubclass(plugin_type, base) and method in ("filter", "score")):
             members[method] = _watching(members.get(method) or getattr(plugin_type, method), name, point)
+    if "fragment_stamp" in members:
+        members["fragment_stamp"] = _naming(members["fragment_stamp"], name)
     members["events"] = _watching_hints(members.get("events") or plugin_type.events, name)
     if issubclass(plugin_type, ReservePlugin):
         members["unreserve"] = _watching(_never_failing(plugin_type.unreserve, name), name, "Unreserve")
@@ -128,7 +136,7 @@ def _constructor(plugin_type: type[Plugin], name: str, path: str) -> Callable[..
             plugin_type.__init__(self, *arguments)
             self.events()
         except (Exception, SystemExit) as error:
-            text = f'initializing plugin "{name}": {type(error).__name__}: {error}'
+            text = f'initializing plugin "{name}": {type_and_message(error)}'
             raise ConfigurationError([Fault(path, text)]) from error
 
     return construct
@@ -139,7 +147,7 @@ def _validation(plugin_type: type[Plugin]) -> Any:
         try:
             return tuple((str(place), str(text)) for place, text in plugin_type.validate_args(args, path))
         except Exception as error:  # noqa: BLE001 - any error of the plugin is reported as a fault of its args
-            return ((path, f"{type(error).__name__}: {error}"),)
+            return ((path, type_and_message(error)),)
 
     return classmethod(validate_args)
 
@@ -174,6 +182,19 @@ def _watching(method: Callable[..., Any], name: str, point: str) -> Callable[...
     return call
 
 
+def _naming(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The call, with the plugin's name in its exceptions: the framework asks several plugins at once."""
+
+    @functools.wraps(method)
+    def call(self: Plugin, *asked: Any) -> Any:
+        try:
+            return method(self, *asked)
+        except Exception as error:
+            raise PluginError(name, "Fragment", error) from error
+
+    return call
+
+
 def _watching_hints(
     events: Callable[[Any], Iterable[EventRegistration]], name: str
 ) -> Callable[[Plugin], tuple[EventRegistration, ...]]:
@@ -192,8 +213,10 @@ def _watching_hint(registration: EventRegistration, name: str) -> EventRegistrat
         began = PLUGIN_WATCH.begin()
         try:
             return hint(pod, old, new)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             PLUGIN_WATCH.raised(error, name, "QueueingHint", pod.key)
+            if isinstance(error, SystemExit):
+                raise RuntimeError(f"SystemExit: {error}") from error
             raise
         finally:
             PLUGIN_WATCH.end(began, name, "QueueingHint", pod.key)
@@ -224,7 +247,7 @@ def _failing(method: Callable[..., Any], check: Check, name: str, point: str) ->
             return guarded(self, *asked)
         except Exception as error:  # noqa: BLE001 - the cycle reports it in the plugin's name
             PLUGIN_WATCH.raised(error, name, point, _pod_of(asked))
-            return failure(f"{type(error).__name__}: {error}")
+            return failure(type_and_message(error))
 
     return call
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from scheduler.config.field_faults import invalid
 from scheduler.config.points import Plugins
 from scheduler.config.tandem import UserPlugin
-from scheduler.errors import ConfigurationError, Fault
+from scheduler.errors import ConfigurationError, Fault, type_and_message
 from scheduler.framework.plugin import Plugin
 from scheduler.user_plugins.checked import checked
 from scheduler.user_plugins.shape import Unloadable, faults_of
@@ -92,7 +92,7 @@ def class_at(path: str) -> type[Plugin]:
             raise Unloadable(f"there is no module {error.name}") from error
         raise Unloadable(f"importing {module_name} failed: {error}") from error
     except (Exception, SystemExit) as error:
-        raise Unloadable(f"importing {module_name} failed: {type(error).__name__}: {error}") from error
+        raise Unloadable(f"importing {module_name} failed: {type_and_message(error)}") from error
     for name in qualified_name.split("."):
         if not hasattr(value, name):
             raise Unloadable(f"module {module_name} has no {qualified_name}")

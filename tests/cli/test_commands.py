@@ -1,6 +1,7 @@
 """The commands' output and exit codes."""
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -68,6 +69,24 @@ def test_wrong_flags_end_a_run_with_every_fault_and_no_traceback() -> None:
     assert answer.stderr.splitlines()[0] == "Error: unknown flag: --nope"
     assert 'invalid argument "maybe" for "--leader-elect" flag' in answer.stderr
     assert "Traceback" not in answer.stderr
+
+
+@pytest.mark.parametrize("words", [["version"], ["--help"], ["completion", "bash"]])
+def test_a_reader_that_has_seen_enough_gets_no_traceback(words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "scheduler", *words]
+    answer = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    os.close(writing)
+    assert (answer.returncode, answer.stderr) == (1, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_output_that_a_full_disk_does_not_take_is_one_line() -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "scheduler", "version"]
+        answer = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (answer.returncode, answer.stderr) == (1, "Error: standard output: No space left on device\n")
 
 
 def test_a_run_that_cannot_reach_its_kubeconfig_ends_with_one_line() -> None:

@@ -80,7 +80,7 @@ def test_empty_documents_are_left_out() -> None:
         ("a: [", "error converting YAML to JSON: yaml: "),
         ("a: !!binary aGk=", "a: the YAML tag tag:yaml.org,2002:binary is not supported"),
         ("? [a]\n: b", "keys must be plain text"),
-        ("a: &a [*a]", "the configuration is nested deeper than 100 levels"),
+        ("a: &a [*a]", "the text is nested deeper than 100 levels"),
     ],
 )
 def test_text_that_is_no_configuration_is_refused(text: str, fault: str) -> None:

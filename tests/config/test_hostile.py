@@ -73,9 +73,9 @@ def test_numbers_and_texts_that_only_json_can_spell_are_refused_too() -> None:
 
 
 def test_a_file_that_is_too_large_is_not_even_parsed() -> None:
-    assert faults(HEAD + "#" * MAX_BYTES) == [f"the configuration has more than {MAX_BYTES} bytes"]
+    assert faults(HEAD + "#" * MAX_BYTES) == [f"the text has more than {MAX_BYTES} bytes"]
     (many,) = faults(HEAD + "profiles: [" + "a," * MAX_EVENTS + "]")
-    assert many.startswith(f"the configuration has more than {MAX_EVENTS} parts (line 3, column ")
+    assert many.startswith(f"the text has more than {MAX_EVENTS} parts (line 3, column ")
 
 
 def test_a_wrong_value_is_repeated_in_part() -> None:

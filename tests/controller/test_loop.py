@@ -16,7 +16,7 @@ from scheduler.engine.commands import Command, RecordAttempt
 from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.messages.commands import BindPod
 from scheduler.messages.now import Now
-from scheduler.messages.stimuli import ObjectObserved, PodsActivated, Stimulus, Tick, WakingContinued
+from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, PodsActivated, Stimulus, Tick, WakingContinued
 from scheduler.objects.kinds import Kind
 from scheduler.testing.objects import node, pod
 from tests.controller.conftest import until
@@ -129,7 +129,9 @@ async def test_after_stop_popping_stimuli_are_applied_and_no_pod_is_taken() -> N
     assert loop.counts.steps == 0
 
 
-async def test_a_pod_that_breaks_the_engine_stops_neither_the_loop_nor_the_others() -> None:
+async def test_a_pod_that_breaks_the_engine_stops_neither_the_loop_nor_the_others(
+    log_lines: list[dict[str, Any]],
+) -> None:
     class Fragile(RoundRobinEngine):
         def waiting_pods(self, plugin: str) -> Sequence[WaitingPod]:
             return ()
@@ -141,16 +143,19 @@ async def test_a_pod_that_breaks_the_engine_stops_neither_the_loop_nor_the_other
             return super().schedule_one(now)
 
         def handle(self, stimulus: Stimulus, now: Now) -> Sequence[Command]:
-            if isinstance(stimulus, PodsActivated):
+            if isinstance(stimulus, PodsActivated | ObjectDeleted):
                 raise RuntimeError("another bug")
             return super().handle(stimulus, now)
 
     inbox = Inbox()
     loop = SchedulingLoop(Fragile(), inbox, lambda _: None, lambda: True)
     async with looping(loop):
-        inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), PodsActivated(["x"]), *pods(3)])
+        there, gone = ObjectObserved(Kind.NODE, node("n1")), ObjectDeleted(Kind.NODE, node("n2"))
+        inbox.put_all([there, gone, PodsActivated(["x"]), *pods(3)])
         await until(lambda: loop.counts.steps == 2)
-    assert loop.counts.errors == 2
+    assert loop.counts.errors == 3
+    said = [line for line in log_lines if line["event"] == "Stimulus could not be applied"]
+    assert [(line["stimulus"], line["object"]) for line in said] == [("ObjectDeleted", "n2"), ("PodsActivated", "")]
 
 
 async def test_work_is_cut_into_slices_so_that_others_have_their_turn() -> None:

@@ -112,3 +112,45 @@ def test_a_plugin_whose_fragment_can_not_be_a_key_is_named() -> None:
     assert attempt is not None
     assert attempt.result == ERROR
     assert "Bad" in attempt.message or "unhashable" in attempt.message
+
+
+class Speechless(Exception):
+    """Its own fault hides its text."""
+
+    def __str__(self) -> str:
+        return str(self.args[7])
+
+
+def speechless(*_asked: Any) -> Any:
+    raise Speechless("x")
+
+
+def half_a_pair(*_asked: Any) -> Any:
+    raise KeyError("\ud800")
+
+
+@pytest.mark.parametrize(
+    ("raises", "text"),
+    [(speechless, "Speechless: its text can't be made: IndexError"), (half_a_pair, "KeyError: '\\ud800'")],
+)
+@pytest.mark.parametrize(
+    ("point", "running"),
+    [
+        ("pre_filter", 'running PreFilter plugin "Bad": '),
+        ("filter", 'running "Bad" filter plugin: '),
+        ("score", 'running Score plugins: plugin "Bad" failed with: '),
+        ("permit", 'running Permit plugin "Bad": '),
+        ("pre_flight", 'running PreBindPreFlight plugin "Bad": '),
+    ],
+)
+def test_an_exception_that_has_no_text_or_none_in_utf_8_costs_its_pod_an_attempt(
+    point: str, running: str, raises: Callable[..., Any], text: str
+) -> None:
+    points: dict[str, Any] = {point: raises}
+    cluster = Cluster(scripted("Bad", **points))
+    cluster.nodes_like(2)
+    cluster.pod("a")
+    cluster.schedule()
+    assert cluster.said("a") == [running + text]
+    cluster.said("a")[0].encode()
+    assert cluster.place("a") == "error backoff"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -12,8 +12,8 @@ from scheduler.compose import all_plugins, build_engine, build_profiles
 from scheduler.config.loading import load
 from scheduler.engine.commands import Command
 from scheduler.engine.engine import Engine
-from scheduler.framework.events import ClusterEvent
-from scheduler.framework.plugin import NodeSubset, Plugin, Verdicts, Wait
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
+from scheduler.framework.plugin import FragmentReads, NodeSubset, Plugin, Reads, Verdicts, Wait
 from scheduler.messages.commands import BindPod, PatchPodStatus, ReportProblem, WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.status import Code, Refusal, unschedulable
@@ -22,6 +22,7 @@ from scheduler.objects.kinds import kind_of
 from scheduler.plugins.node_name import NodeName
 from scheduler.testing.objects import node, pod
 from scheduler.user_plugins.checked import checked, is_checked
+from tests.engine.driver import Cluster
 from tests.user_plugins import samples
 from tests.user_plugins.samples import Answering
 from tests.user_plugins.test_loading import SAMPLES, configuration, sample_classes
@@ -228,3 +229,56 @@ def test_built_in_plugins_are_not_wrapped() -> None:
     built_in = engine_with("Answering").profiles["tandem-scheduler"].plugins
     assert [plugin.name for plugin in built_in if is_checked(plugin)] == ["Mine"]
     assert all(type(plugin) is not Plugin for plugin in built_in) and not is_checked(NodeName())
+
+
+def test_a_reason_that_utf_8_can_not_hold_is_reported_under_the_plugin_s_name() -> None:
+    text = "answered a Refusal whose reasons are ('half \\ud800',); a tuple of texts is wanted"
+    note = event_of(pre_filter=unschedulable("half \ud800"))
+    assert note == f'running PreFilter plugin "Mine": TypeError: {text}'
+    assert "é" in event_of(pre_filter=unschedulable("é"))
+
+
+def leaving(*_asked: Any) -> Any:
+    raise SystemExit(3)
+
+
+DECLARED: Final = {"reads": Reads.NODE, "fragment": lambda self, pod, view: 0}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "note"),
+    [
+        ({"concerns": leaving}, 'running PreFilter plugin "Mine": RuntimeError: SystemExit: 3'),
+        ({**DECLARED, "stamp": leaving}, 'running "Mine" filter plugin: RuntimeError: SystemExit: 3'),
+        (
+            {**DECLARED, "fragment_reads": FragmentReads.CLUSTER, "fragment_stamp": leaving},
+            'running Fragment plugin "Mine": RuntimeError: SystemExit: 3',
+        ),
+    ],
+)
+def test_a_plugin_that_wants_to_leave_as_it_states_what_it_reads_is_named(
+    attributes: dict[str, Any], note: str
+) -> None:
+    plugin = type("Stating", (samples.Rack,), attributes)
+    cluster = Cluster(checked(plugin, "Mine", "plugins[0]"))
+    cluster.node("a")
+    cluster.pod("p")
+    cluster.schedule()
+    assert cluster.said("p") == [note]
+
+
+def test_a_hint_that_wants_to_leave_counts_as_try_the_pod() -> None:
+    class Hinting(samples.Rack):
+        def events(self) -> Any:
+            return (EventRegistration(ClusterEvent(Resource.NODE, Action.ADD), leaving),)
+
+    cluster = Cluster(checked(Hinting, "Mine", "plugins[0]"))
+    cluster.node("a")
+    cluster.pod("p", labels={"rack": "r"})
+    cluster.settle()
+    assert cluster.place("p") == "unschedulable"
+    cluster.node("b", labels={"rack": "r"})
+    cluster.settle()
+    cluster.advance(10)
+    cluster.settle()
+    assert cluster.node_of("p") == "b"

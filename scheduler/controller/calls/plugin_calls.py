@@ -14,6 +14,7 @@ import structlog
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.controller.write.fence import Departure, fenced
 from scheduler.controller.write.leadership import Leadership, LeadershipLost
+from scheduler.errors import type_and_message
 from scheduler.messages.commands import RunPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure
 from scheduler.messages.stimuli import PluginFinished
@@ -77,7 +78,7 @@ class PluginCalls:
             answer = failure(str(error))
         except Exception as error:
             log.exception("Plugin failed", plugin=command.plugin, point=command.point, node=command.node)
-            answer = failure(f"{type(error).__name__}: {error}")
+            answer = failure(type_and_message(error))
         if not command.ticket:
             return
         if answer is SKIP or isinstance(answer, Skip):

@@ -96,7 +96,9 @@ class Questions:
         return await self._answered(request, self._capacity)
 
     async def _capacity(self, request: web.Request, _body: bytes) -> web.Response:
-        labels = [label for label in request.query.get("pool", "").split(",") if label][:MAX_POOL_LABELS]
+        labels = [label for label in request.query.get("pool", "").split(",") if label]
+        if len(labels) > MAX_POOL_LABELS:
+            raise WrongQuestion(f"pools by {len(labels)} labels: at most {MAX_POOL_LABELS} name a pool")
         answer: Capacity = await self._in_slices(request, capacity(self._engine, self._clock(), labels))
         allowed = await visible(request, namespaces_of_shapes(answer))
         return await _shown(request, answer if allowed is None else capacity_without_names(answer, allowed))

@@ -30,6 +30,7 @@ from scheduler.controller.write.kubeconfig import (
     plain_kubeconfig,
     service_account,
 )
+from scheduler.controller.write.kubeconfig_faults import fault_of
 from scheduler.controller.write.proxies import proxy_for
 from scheduler.errors import ConfigurationError, Fault
 
@@ -103,6 +104,8 @@ class CredentialSource:
         except (ssl.SSLError, OSError, AssertionError, ValueError, TypeError, AttributeError) as error:
             # The loader raises many kinds of exceptions for broken kubeconfigs: for the user they are one.
             raise _fault(path or "in-cluster configuration", str(error) or type(error).__name__) from error
+        except RecursionError as error:
+            raise _fault(path, "is nested too deep") from error
         finally:
             self._loaded_at = self._clock()
 
@@ -131,8 +134,10 @@ class CredentialSource:
     async def _from_kubeconfig(self, path: str) -> Connection:
         plain = plain_kubeconfig(path, self._settings.context)
         if plain is None:
-            for part in path.split(os.pathsep):
-                _check_readable(part)
+            documents = [document for part in path.split(os.pathsep) if (document := _document(part)) is not None]
+            fault = fault_of(documents, self._settings.context)
+            if fault:
+                raise _fault(path, fault)
         self._life = TOKEN_LIFE_SECONDS if _names_token_file(path) else None
         if plain is not None:
             return plain
@@ -191,11 +196,11 @@ def _fault(where: str, text: str) -> ConfigurationError:
     return ConfigurationError((Fault(f"kubeconfig {where}" if os.sep in where else where, " ".join(text.split())),))
 
 
-def _check_readable(name: str) -> None:
-    """Raises ConfigurationError for a file that is there but is no kubeconfig."""
+def _document(name: str) -> dict[str, Any] | None:
+    """What is in the file, None if it is not there. Raises ConfigurationError for a file that is no kubeconfig."""
     path = Path(name).expanduser()
     if not path.exists():
-        return
+        return None
     try:
         document = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
@@ -204,6 +209,7 @@ def _check_readable(name: str) -> None:
         raise _fault(str(path), f"is not YAML: {error}") from error
     if not isinstance(document, dict):
         raise _fault(str(path), "is not a kubeconfig")
+    return document
 
 
 def _names_token_file(path: str) -> bool:

@@ -73,6 +73,13 @@ async def test_plugins_say_yes_no_or_leave_it_and_a_bug_is_a_failure_that_names_
     async def broken(_pod: object, _node: str) -> None:
         raise KeyError("oops")
 
+    class Speechless(Exception):
+        def __str__(self) -> str:
+            raise OSError
+
+    async def speechless(_pod: object, _node: str) -> None:
+        raise Speechless
+
     finished: list[PluginFinished] = []
     calls = PluginCalls(
         finished.append,
@@ -82,13 +89,13 @@ async def test_plugins_say_yes_no_or_leave_it_and_a_bug_is_a_failure_that_names_
             ("tandem", "PreBind", "No"): no,
             ("tandem", "Bind", "Leave"): leave_it,
             ("tandem", "Bind", "Broken"): broken,
+            ("tandem", "Bind", "Speechless"): speechless,
         },
     )
-    for ticket, (point, plugin) in enumerate(
-        [("PreBind", "Yes"), ("PreBind", "No"), ("Bind", "Leave"), ("Bind", "Broken"), ("Bind", "Missing")], start=1
-    ):
+    asked = ["PreBind Yes", "PreBind No", "Bind Leave", "Bind Broken", "Bind Missing", "Bind Speechless"]
+    for ticket, (point, plugin) in enumerate([one.split() for one in asked], start=1):
         calls.submit(RunPlugin(ticket, point, "tandem", plugin, PodInfo(pod("p")), "n1"))
-    await until(lambda: len(finished) == 5)
+    await until(lambda: len(finished) == len(asked))
     await calls.close()
     by_ticket = {answer.ticket: answer for answer in finished}
     assert by_ticket[1] == PluginFinished(1, None)
@@ -96,3 +103,5 @@ async def test_plugins_say_yes_no_or_leave_it_and_a_bug_is_a_failure_that_names_
     assert by_ticket[3] == PluginFinished(3, None, is_skip=True)
     assert by_ticket[4].refusal == Refusal(Code.ERROR, ("KeyError: 'oops'",), "Broken")
     assert by_ticket[5].refusal == Refusal(Code.ERROR, ("plugin Missing has no Bind to run",), "Missing")
+    text = "Speechless: its text can't be made: OSError"
+    assert by_ticket[6].refusal == Refusal(Code.ERROR, (text,), "Speechless")

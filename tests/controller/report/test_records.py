@@ -155,6 +155,7 @@ def test_logs_take_the_form_that_is_asked_for(format_: str) -> None:
     try:
         configure_logs(LogSettings(format_, 2), stream)
         structlog.get_logger().info("hello", pod="a/b")
+        structlog.get_logger().info("not UTF-8", path="/\udcff")
         structlog.get_logger().debug("hidden")
     finally:
         structlog.configure(**before)
@@ -163,7 +164,10 @@ def test_logs_take_the_form_that_is_asked_for(format_: str) -> None:
     text = stream.getvalue()
     assert "hidden" not in text
     if format_ == "json":
-        assert {"event": "hello", "pod": "a/b", "level": "info"}.items() <= json.loads(text).items()
+        hello, odd = (json.loads(line) for line in text.splitlines())
+        assert {"event": "hello", "pod": "a/b", "level": "info"}.items() <= hello.items()
+        assert odd["path"] == "/\udcff"
+        assert text.isascii()
     else:
         assert "hello" in text
         assert "pod=a/b" in text

@@ -352,6 +352,9 @@ async def test_capacity_is_shown_to_those_who_may_get_it_without_names_that_they
         headers = {"Authorization": "Bearer asker"}
         async with session.get(url + path + "?pool=a,b", headers=headers) as answer:
             page = await answer.json()
+        async with session.get(url + path + "?pool=a,b,c,d,e,f", headers=headers) as answer:
+            assert answer.status == 400
+            assert "pools by 6 labels: at most 5 name a pool" in await answer.text()
     assert page["poolLabels"] == ["a", "b"]
     assert [shape["name"] for shape in page["shapes"]] == ["default/web", "(hidden 2)"]
     assert page["pools"][0]["fits"][0]["count"] == 6

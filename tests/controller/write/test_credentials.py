@@ -125,6 +125,7 @@ def authority(tmp_path: Path) -> Path:
         ("a: [", "is not YAML"),
         ("just text", "is not a kubeconfig"),
         ("kind: Config", "contexts"),
+        ("[" * 5000, "is nested too deep"),
     ],
 )
 async def test_a_bad_kubeconfig_is_one_clear_line(tmp_path: Path, content: str | None, text: str) -> None:
@@ -137,6 +138,40 @@ async def test_a_bad_kubeconfig_is_one_clear_line(tmp_path: Path, content: str |
     assert str(path) in message
     assert text in message or content == "kind: Config"
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "text"),
+    [
+        ({"insecure-skip-tls-verify": "false"}, {}, "insecure-skip-tls-verify must be true or false, without quotes"),
+        ({"certificate-authority-data": "!!!"}, {}, "certificate-authority-data is not base64"),
+        ({"server": None}, {}, "the cluster has no server"),
+        ({}, {"client-certificate-data": "é"}, "client-certificate-data is not base64"),
+        ({}, {"token": "t", "as": "someone"}, "as: impersonation is not supported"),
+        ({}, None, "there is no user 'u'"),
+    ],
+)
+async def test_what_the_library_would_pass_over_is_refused(
+    tmp_path: Path, cluster: dict[str, object], user: dict[str, object] | None, text: str
+) -> None:
+    path = kubeconfig(tmp_path / "k", "https://api.example", **(user or {}))
+    document = msgspec.yaml.decode((tmp_path / "k").read_bytes())
+    document["clusters"][0]["cluster"] |= cluster
+    if user is None:
+        del document["users"]
+    (tmp_path / "k").write_bytes(msgspec.yaml.encode(document))
+    for listed in (path, f"{path}:{kubeconfig(tmp_path / 'second')}") if user is not None else (path,):
+        with pytest.raises(ConfigurationError) as caught:
+            await load(ConnectionSettings(), {"KUBECONFIG": listed})
+        assert str(caught.value).endswith(f": {text}")
+
+
+async def test_a_fault_of_what_is_not_used_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text(
+        "users: [{name: else, user: {as: x}}]\nclusters: [{name: else, cluster: {certificate-authority-data: '!'}}]"
+    )
+    listed = f"{kubeconfig(tmp_path / 'k', token='t')}:{tmp_path / 'other'}"
+    assert (await load(ConnectionSettings(), {"KUBECONFIG": listed})).authorization == "Bearer t"
 
 
 async def test_a_context_whose_cluster_is_missing_is_named(tmp_path: Path) -> None:
