@@ -189,7 +189,8 @@ class SchedulingLoop:
         try:
             commands = self._engine.schedule_one(now)
         except Exception:
-            # The engine handles its plugins' errors; this is one of its own. Its pod stays in flight.
+            # The engine handles its plugins' errors; this is one of its own. Its pod stays in flight until the next
+            # reconciliation.
             self.counts.errors += 1
             log.exception("Scheduling step failed")
             return True

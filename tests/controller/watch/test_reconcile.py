@@ -181,6 +181,20 @@ async def test_an_engine_that_has_lost_nothing_has_nothing_to_mend(client: ApiCl
         engine.check()
 
 
+async def test_a_pod_whose_attempt_broke_off_is_tried_again(client: ApiClient) -> None:
+    await create(client, "/api/v1/nodes", node_json("n"))
+    await create(client, PODS, pod_json("b"))
+    async with engine_beside(client) as (engine, reconciler, mended):
+        # As an exception between the queue and the end of the attempt leaves it.
+        broken_off = engine.queue.pop(read_clock())
+        assert broken_off is not None and engine.schedule_one(read_clock()) is None
+        await reconciler.round()
+        assert mended == ["pod default/b waited in no queue"]
+        assert engine.schedule_one(read_clock())
+        assert engine.cache.assumed_count == 1
+        engine.check()
+
+
 async def test_pods_and_nodes_that_the_engine_has_lost_come_back(client: ApiClient) -> None:
     await create(client, "/api/v1/nodes", node_json("n"))
     for name in ("a", "c"):
