@@ -86,6 +86,11 @@ _RAW_PAGE = msgspec.json.Decoder(_Page[msgspec.Raw])
 _RAW_LINE = msgspec.json.Decoder(_Line[msgspec.Raw])
 
 
+def is_compressed(data: bytes) -> bool:
+    """Whether this is the beginning of something that gzip has made, and so no JSON."""
+    return data.startswith(_GZIP)
+
+
 def decode_list(kind: Kind, data: bytes, *, with_documents: bool = False) -> ListPage:
     """Decodes a page of a list. Raises `InvalidObject` only if the page is unreadable or is no list of this kind."""
     if not with_documents:
@@ -186,7 +191,7 @@ def _salvaged_page(kind: Kind, data: bytes) -> tuple[_Page[msgspec.Raw], list[by
         page = msgspec.convert(document, _Page[msgspec.Raw])
         return page, [json.dumps(item).encode() for item in items]
     except DECODER_ERRORS as error:
-        raise InvalidObject(name, "", COMPRESSED if data.startswith(_GZIP) else reason_of(error)) from error
+        raise InvalidObject(name, "", COMPRESSED if is_compressed(data) else reason_of(error)) from error
 
 
 def _check_depth(kind: Kind, salvaged: bytes) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from scheduler.errors import ApiError
+from scheduler.objects.wire import COMPRESSED, is_compressed
 
 MAX_LINE_BYTES: Final = 64 * 2**20
 """Objects in etcd have at most 1.5 MB, a few times that as JSON: an API server sends no longer line."""
@@ -30,15 +31,21 @@ def parts_of(lines: bytes, part_bytes: int = PART_BYTES) -> Iterator[bytes]:
 
 
 class Lines:
-    """Buffers an incomplete last line until the rest of it arrives."""
+    """Buffers an incomplete last line of one body until the rest of it arrives."""
 
     def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         self._max_line_bytes = max_line_bytes
         self._begun: list[bytes] = []
         self._size = 0
+        self._is_begun = False
 
     def whole(self, chunk: bytes) -> bytes:
-        """All lines that end in this chunk, b"" if none does. Raises ApiError for a line that is too long."""
+        """All lines that end in this chunk, b"" if none does. Raises ApiError for a line that is too long, and for a
+        body that is compressed: its chunks have line breaks where chance has it."""
+        if not self._is_begun:
+            self._is_begun = True
+            if is_compressed(chunk):
+                raise ApiError(0, "Compressed", f"the watch can't be read: {COMPRESSED}")
         end = chunk.rfind(b"\n") + 1
         if not end:
             self._begun.append(chunk)

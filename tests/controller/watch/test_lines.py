@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.controller.watch.lines import PART_BYTES, parts_of
+from scheduler.controller.watch.lines import PART_BYTES, Lines, parts_of
 from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.http_exchange import Answer
+from scheduler.errors import ApiError
 from scheduler.messages.stimuli import ObjectObserved, Stimulus
 from scheduler.objects.kinds import Kind
 from scheduler.testing.documents import pod_json
@@ -29,6 +32,12 @@ def test_parts_are_whole_lines_in_order_of_limited_length(lines: list[bytes], pa
     for part in parts:
         assert part.endswith(b"\n")
         assert len(part) <= part_bytes or part.count(b"\n") == 1
+
+
+def test_a_compressed_watch_is_an_error_that_says_so_at_once() -> None:
+    chunk = gzip.compress(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}\n')
+    with pytest.raises(ApiError, match="it is compressed, though it was asked for uncompressed"):
+        Lines().whole(chunk[:12])
 
 
 class Burst(ApiClient):
