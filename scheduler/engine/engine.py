@@ -352,8 +352,8 @@ class Engine(EngineParts):
         return [ReportRepairs(repairs)] if repairs else ()
 
     def _reconciliation(self) -> Reconciliation:
-        ours, trying = self.profiles.keys(), lambda: self.is_paused
-        return Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, self.bindings, ours, trying)
+        ours = self.profiles.keys()
+        return Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, self.bindings, ours, self)
 
     def _written(self, outcome: WriteFinished, now: Now) -> Sequence[Step]:
         """What was written is known before the machine that waits for the answer goes on."""

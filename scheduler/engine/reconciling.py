@@ -6,7 +6,7 @@ nodes go through the same handlers as any event, so that the queue sees them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from scheduler.cluster.cache import ClusterCache
@@ -28,9 +28,15 @@ class BindingsUnderWay(Protocol):
     def get(self, uid: str) -> object | None: ...
 
 
+class Attempts(Protocol):
+    @property
+    def is_paused(self) -> bool:
+        """Whether a pod or a group is between two steps of its attempt."""
+
+
 class Reconciliation:
     """One comparison. Pending pods of the schedulers ``profile_names`` must be in the queue or in a binding cycle, or
-    be tried: ``is_trying`` says whether any pod is between two steps of an attempt."""
+    be tried."""
 
     def __init__(
         self,
@@ -40,7 +46,7 @@ class Reconciliation:
         queue: SchedulingQueue,
         bindings: BindingsUnderWay,
         profile_names: Collection[str],
-        is_trying: Callable[[], bool],
+        attempts: Attempts,
     ) -> None:
         self._cache = cache
         self._known_pods = known_pods
@@ -48,7 +54,7 @@ class Reconciliation:
         self._queue = queue
         self._bindings = bindings
         self._profile_names = profile_names
-        self._is_trying = is_trying
+        self._attempts = attempts
 
     def believed(self) -> tuple[Sequence[str], Sequence[str]]:
         """The names of all nodes and the UIDs of all pods in the engine's state."""
@@ -107,7 +113,7 @@ class Reconciliation:
     def _is_busy(self, uid: str) -> bool:
         """Whether the pod is being tried, bound or assumed, and so need not be in the queue."""
         is_on_its_way = self._bindings.get(uid) is not None or self._cache.is_assumed(uid)
-        return is_on_its_way or (self._queue.is_in_flight(uid) and self._is_trying())
+        return is_on_its_way or (self._queue.is_in_flight(uid) and self._attempts.is_paused)
 
     def _info_of(self, pod: Pod) -> PodInfo:
         known = self._known_pods.by_uid(pod.uid)
