@@ -28,6 +28,8 @@ HOME = "tandem-system"
 COMMON = ("app.kubernetes.io/name", "app.kubernetes.io/component", "app.kubernetes.io/part-of")
 HELMS_OWN = ("app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version", "helm.sh/chart")
 
+LEASE_IN_KUBE_SYSTEM = "--set=configuration.kubeScheduler.leaderElection.resourceNamespace=kube-system"
+
 Helm = Callable[..., str]
 Object = dict[str, Any]
 
@@ -89,6 +91,20 @@ def test_another_name_and_namespace_leave_nothing_under_the_usual_ones(helm: Hel
         assert namespace in ("", "elsewhere", "kube-system")
         assert name.startswith("second") or name in ("tandem-reader", "tandem-user")
         assert HOME not in yaml.safe_dump(made)
+
+
+@pytest.mark.parametrize("options", [["--namespace=kube-system"], ["--namespace=tandem", LEASE_IN_KUBE_SYSTEM]])
+def test_in_kube_system_the_role_of_the_lease_is_one_beside_that_of_the_pages(helm: Helm, options: list[str]) -> None:
+    objects = [thing for thing in yaml.safe_load_all(helm("template", "tandem", str(CHART), *options)) if thing]
+    made = _objects(yaml.safe_dump_all(objects))
+    assert len(made) == len(objects), "two objects of one name: the second would replace the first"
+    ours, lease = (made["Role", "kube-system", f"tandem-scheduler{end}"] for end in ("", "-lease"))
+    assert [rule["resources"] for rule in ours["rules"]] == [["configmaps"]]
+    assert [rule["resources"] for rule in lease["rules"]] == [["leases"], ["leases"]]
+    for end in ("", "-lease"):
+        assert (
+            made["RoleBinding", "kube-system", f"tandem-scheduler{end}"]["roleRef"]["name"] == f"tandem-scheduler{end}"
+        )
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,11 @@ One object of a file that the kustomize base and the chart share, with this rele
 {{- $root := .root -}}
 {{- $object := .object -}}
 {{- $metadata := $object.metadata -}}
-{{- $ofLease := and (eq $metadata.name "tandem-scheduler") (has $object.kind (list "Role" "RoleBinding")) -}}
-{{- if eq $metadata.name "tandem-scheduler" }}{{ $_ := set $metadata "name" $root.Values.name }}{{ end -}}
+{{- $name := $root.Values.name -}}
+{{- $ofLease := and (eq $metadata.name "tandem-scheduler") (eq (get $metadata "namespace") "tandem-system") (has $object.kind (list "Role" "RoleBinding")) -}}
+{{- /* In kube-system there is another Role of that name: for the authority of client certificates. */ -}}
+{{- if and $ofLease (eq (include "tandem.leaseNamespace" $root) "kube-system") }}{{ $name = printf "%s-lease" $name }}{{ end -}}
+{{- if eq $metadata.name "tandem-scheduler" }}{{ $_ := set $metadata "name" $name }}{{ end -}}
 {{- if and (eq $metadata.name "tandem-reader") (hasPrefix "Cluster" $object.kind) -}}
 {{ $_ := set $metadata "name" (include "tandem.clusterReader" $root) }}
 {{- end -}}
@@ -71,7 +74,7 @@ One object of a file that the kustomize base and the chart share, with this rele
 {{- end -}}
 {{- end -}}
 {{- with get $object "roleRef" -}}
-{{- if eq .name "tandem-scheduler" }}{{ $_ := set . "name" $root.Values.name }}{{ end -}}
+{{- if eq .name "tandem-scheduler" }}{{ $_ := set . "name" $name }}{{ end -}}
 {{- if eq .name "tandem-reader" }}{{ $_ := set . "name" (include "tandem.clusterReader" $root) }}{{ end -}}
 {{- end -}}
 {{- range $object.subjects -}}
