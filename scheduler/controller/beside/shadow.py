@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Final
 
 import structlog
@@ -101,8 +102,11 @@ class ShadowWriter:
         self._counter = counter
         self._patience_seconds = patience_seconds
         self._clock = clock
-        self._waiting: dict[tuple[str, bool], _Waiting] = {}
-        """Decisions by the pod's UID and whether it is a victim; in the order of their time-outs."""
+        self._waiting: dict[int, _Waiting] = {}
+        """Decisions by number, in the order of their time-outs."""
+        self._numbers = count()
+        self._of_pod: dict[tuple[str, bool], list[int]] = {}
+        """UID of a pod, and whether it is a victim → its decisions. A victim may leave for several preemptors."""
         self._sweeper: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -173,7 +177,13 @@ class ShadowWriter:
 
     def _await(self, pod: PodReference, node: str, end: Callable[[str], Stimulus]) -> None:
         key = (pod.uid, not node)
-        self._waiting[key] = _Waiting(pod, node, self._clock() + self._patience_seconds, end)
+        if node:
+            # A newer decision on a node: the engine has given the older one up.
+            for older in self._of_pod.pop(key, ()):
+                del self._waiting[older]
+        number = next(self._numbers)
+        self._waiting[number] = _Waiting(pod, node, self._clock() + self._patience_seconds, end)
+        self._of_pod.setdefault(key, []).append(number)
         # The watch may have been quicker than the decision.
         self._check(key)
 
@@ -190,32 +200,38 @@ class ShadowWriter:
     def sweep(self) -> None:
         """Ends decisions that have timed out."""
         now = self._clock()
-        for key, waiting in list(self._waiting.items()):
+        for number, waiting in list(self._waiting.items()):
             if waiting.until > now:
                 break
             seconds = f"{self._patience_seconds:g} s"
             if waiting.node:
                 self._record(waiting, UNSEEN, "")
-                self._end(key, f"shadow: no other scheduler has bound the pod within {seconds}")
+                self._end(number, f"shadow: no other scheduler has bound the pod within {seconds}")
             else:
-                self._end(key, f"shadow: the pod was not removed within {seconds}")
+                self._end(number, f"shadow: the pod was not removed within {seconds}")
 
     def _check(self, key: tuple[str, bool]) -> None:
-        waiting = self._waiting.get(key)
-        if waiting is None:
-            return
+        for number in tuple(self._of_pod.get(key, ())):
+            self._check_one(number, self._waiting[number])
+
+    def _check_one(self, number: int, waiting: _Waiting) -> None:
         node = self._node_of(waiting.pod)
         if not waiting.node:
             if node is None:
-                self._end(key, "")
+                self._end(number, "")
         elif node is None:
-            self._end(key, f'shadow: pods "{waiting.pod.name}" not found')
+            self._end(number, f'shadow: pods "{waiting.pod.name}" not found')
         elif node:
             self._record(waiting, AGREES if node == waiting.node else DIFFERS, node)
-            self._end(key, "")
+            self._end(number, "")
 
-    def _end(self, key: tuple[str, bool], problem: str) -> None:
-        self._inbox.put(self._waiting.pop(key).end(problem))
+    def _end(self, number: int, problem: str) -> None:
+        waiting = self._waiting.pop(number)
+        key = (waiting.pod.uid, not waiting.node)
+        self._of_pod[key].remove(number)
+        if not self._of_pod[key]:
+            del self._of_pod[key]
+        self._inbox.put(waiting.end(problem))
 
     def _record(self, waiting: _Waiting, agrees: str, theirs: str) -> None:
         self._counter.child(agrees).add()

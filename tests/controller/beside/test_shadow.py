@@ -117,6 +117,34 @@ async def test_a_victim_is_waited_for_and_not_compared() -> None:
     assert not stage.shadow.comparisons
 
 
+async def test_a_victim_of_two_preemptors_answers_both() -> None:
+    stage = Stage()
+    stage.where = "n"
+    stage.shadow.submit(DeletePod(1, POD))
+    stage.now = 30.0
+    stage.shadow.submit(DeletePod(2, POD))
+    assert stage.shadow.open_writes == 2
+    stage.now = 60.0
+    stage.shadow.sweep()
+    assert [(one.ticket, one.is_done) for one in stage.fed if isinstance(one, WriteFinished)] == [(1, False)]
+    stage.shown(None)
+    assert [(one.ticket, one.is_done) for one in stage.fed if isinstance(one, WriteFinished)] == [(1, False), (2, True)]
+    assert stage.shadow.open_writes == 0
+
+
+async def test_a_newer_decision_on_a_pod_is_the_one_that_is_compared() -> None:
+    stage = Stage()
+    stage.shadow.submit(BindPod(1, POD, "first"))
+    stage.now = 30.0
+    stage.shadow.submit(BindPod(2, POD, "second"))
+    stage.now = 60.0
+    stage.shadow.sweep()
+    assert stage.outcomes == []
+    stage.shown("second")
+    assert [(one.ours, one.agrees) for one in stage.shadow.comparisons] == [("second", "true")]
+    assert stage.shadow.open_writes == 0
+
+
 async def test_status_patches_are_dropped_and_those_that_are_waited_for_count_as_written() -> None:
     stage = Stage()
     stage.shadow.submit(PatchPodStatus(0, POD))
