@@ -48,7 +48,8 @@ class WorkloadAvoidance:
         nodes.append(node)
         del nodes[:-MAX_NODES_PER_WORKLOAD]
         if len(self._nodes) > MAX_WORKLOADS:
-            self._nodes.popitem(last=False)
+            dropped, _ = self._nodes.popitem(last=False)
+            self._show_again(dropped)
 
     def release(self, owner: str, node: str) -> None:
         """Lets pods of ``owner`` use ``node`` again: those that wait are tried at once."""
@@ -58,6 +59,10 @@ class WorkloadAvoidance:
         nodes.remove(node)
         if not nodes:
             del self._nodes[owner]
+        self._show_again(owner)
+
+    def _show_again(self, owner: str) -> None:
+        """Passes the waiting pods of ``owner`` in their present form to the engine, which tries them at once."""
         waiting = [seen for seen in self._dressed.values() if _is_of(seen, owner)]
         if waiting:
             keys = [seen.object.key for seen in waiting]

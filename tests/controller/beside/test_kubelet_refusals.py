@@ -18,7 +18,7 @@ from scheduler.controller.beside.kubelet_refusals import (
     TAINT,
     KubeletRefusals,
 )
-from scheduler.controller.beside.workload_avoidance import WorkloadAvoidance
+from scheduler.controller.beside.workload_avoidance import MAX_WORKLOADS, WorkloadAvoidance
 from scheduler.controller.report.instruments import Counter
 from scheduler.controller.run import Shell
 from scheduler.controller.write.client import STRATEGIC_MERGE_PATCH, ApiClient
@@ -279,6 +279,25 @@ def test_what_the_pod_itself_asks_of_nodes_still_counts(required: Any, expected:
     cluster.show(avoidance.dressed(pod_of("a", "web", spec=affinity)))
     cluster.schedule()
     assert {bind.node for bind in cluster.writes(BindPod)} == expected
+
+
+def test_a_workload_that_is_dropped_for_newer_ones_may_use_its_node_again_at_once() -> None:
+    cluster = Cluster()
+    cluster.nodes_like(1, cpu="4")
+
+    def feed(stimuli: Sequence[Stimulus]) -> None:
+        for stimulus in stimuli:
+            cluster.feed(stimulus)
+
+    avoidance = WorkloadAvoidance(feed)
+    avoidance.avoid("web", "n0")
+    feed(avoidance.dress([ObjectObserved(Kind.POD, pod_of("a", "web"))]))
+    cluster.schedule()
+    assert not cluster.writes(BindPod)
+    for number in range(MAX_WORKLOADS):
+        avoidance.avoid(f"other-{number}", "n0")
+    cluster.schedule()
+    assert [bind.node for bind in cluster.writes(BindPod)] == ["n0"]
 
 
 @pytest.mark.parametrize(
