@@ -137,8 +137,9 @@ class ConfigurationReloader:
 
     async def watch(self, path: str, seconds: float = POLL_SECONDS) -> None:
         """Offer the file whenever it, or the target of a link to it, changes. Runs until cancelled."""
-        seen = file_stamp(path)
-        is_there = seen is not None
+        # Read once in any case: it may have changed since the start read it.
+        seen: tuple[int, int, int] | None = None
+        is_there = True
         while True:
             await asyncio.sleep(seconds)
             stamp = file_stamp(path)
@@ -154,8 +155,9 @@ class ConfigurationReloader:
             except OSError as error:
                 log.warning("Configuration file can't be read, trying again", path=path, error=str(error))
                 continue
-            seen = stamp
-            self.offer(text, path)
+            is_as_started, seen = seen is None and text == self._in_force, stamp
+            if not is_as_started:
+                self.offer(text, path)
 
     async def _take_or_reject(self, text: bytes, origin: str) -> None:
         """Apply or reject one text. An exception counts against this text only; the next one is tried all the same."""

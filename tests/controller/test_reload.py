@@ -183,6 +183,23 @@ async def test_a_mounted_file_is_followed_through_its_links(tmp_path: Path) -> N
         watching.cancel()
 
 
+@pytest.mark.parametrize(("text", "expected"), [("good 0", {"applied": 0.0}), ("good 1", {"applied": 1.0})])
+async def test_a_file_that_changed_between_the_start_and_its_watch_is_taken(
+    tmp_path: Path, text: str, expected: dict[str, float]
+) -> None:
+    target = Target()
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    async with reloading(target) as reloader:
+        watching = asyncio.create_task(reloader.watch(str(file), seconds=0.005))
+        await until(lambda: target.counts()["applied"] == expected["applied"])
+        file.write_text("good two")
+        await until(lambda: target.in_force == "good two")
+        watching.cancel()
+    applied = expected["applied"] + 1.0
+    assert target.counts() == {"applied": applied, "rejected": 0.0, "unchanged": 0.0}
+
+
 async def test_a_config_map_is_read_by_its_key_and_nothing_follows_from_its_deletion() -> None:
     target = Target()
     async with reloading(target) as reloader:
