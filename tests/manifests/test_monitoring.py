@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from scheduler.controller.report.metrics import SchedulerMetrics
 from tests.manifests import queries
 from tests.manifests.documents import MANIFESTS, ROOT, Document, the
 
@@ -42,6 +43,16 @@ async def test_each_query_asks_for_series_and_labels_that_exist(
     assert names <= series.keys()
     offered = frozenset().union(*(series[name] for name in names)) | queries.ADDED_BY_PROMETHEUS
     assert queries.labels(query) <= offered
+
+
+def test_an_alert_that_nothing_happens_fires_where_nothing_ever_has() -> None:
+    """A series with labels begins with the first of what it counts: until then a comparison with it has no result."""
+    there = {sample.name for metric in SchedulerMetrics().instruments.collect() for sample in metric.samples}
+    quiet = [rule["expr"] for rule in alerts() if "== 0" in rule["expr"]]
+    assert quiet
+    for expression in quiet:
+        counted = set(re.findall(r"rate\((\w+)", expression))
+        assert counted <= there or "or vector(0)) == 0" in expression
 
 
 UPSTREAM = json.loads((Path(__file__).parent / "upstream_series.json").read_text())
