@@ -78,6 +78,8 @@ class Assembly:
         self.token = LeaseToken() if settings.leader_election.leader_elect else None
         leadership = self.token or AlwaysHeld()
         self._leadership = leadership
+        self._waits_to_list = settings.delay_cache_until_active and self.token is not None
+        """Until it leads, it lists and watches nothing."""
         self.client = client_of(settings.connection, environment)
         # Requests caused by page visitors must not delay bindings.
         self.page_client = review_client(CredentialSource(settings.connection, environment))
@@ -226,6 +228,11 @@ class Assembly:
             recorders.append(self.journal.write_group)
         return tuple(recorders)
 
+    def _not_synced(self) -> str:
+        # One that only begins to list when it leads is as ready as it can be: else no new copy would ever be ready
+        # beside the leader, and a rolling update would not end.
+        return "" if self._is_synced or self._waits_to_list else "handlers are not fully synchronized"
+
     def _load_server(self) -> LoadedServer:
         """With all imports that need aiohttp: see ``late_server``."""
         with ONE_AT_A_TIME:
@@ -245,7 +252,7 @@ class Assembly:
                 ready_checks={
                     "leaderElection": election,
                     "shutdown": lambda: "process is shutting down" if self._is_stopping else "",
-                    "sched-handler-sync": lambda: "" if self._is_synced else "handlers are not fully synchronized",
+                    "sched-handler-sync": self._not_synced,
                     "watches": lambda: silent_kinds(self.reflectors),
                     "tasks": lambda: self._tasks.trouble(),
                 },

@@ -141,23 +141,15 @@ class ConfigurationReloader:
         seen: tuple[int, int, int] | None = None
         is_there = True
         while True:
-            await asyncio.sleep(seconds)
             stamp = file_stamp(path)
             if stamp is None and is_there:
                 self._is_gone("Configuration file", path)
             is_there = stamp is not None
-            if stamp == seen or stamp is None:
-                continue
-            try:
-                # A few kilobytes on a mounted volume: not worth a thread.
-                with Path(path).open("rb") as file:  # noqa: ASYNC230
-                    text = file.read(MAX_BYTES + 1)
-            except OSError as error:
-                log.warning("Configuration file can't be read, trying again", path=path, error=str(error))
-                continue
-            is_as_started, seen = seen is None and text == self._in_force, stamp
-            if not is_as_started:
-                self.offer(text, path)
+            if stamp is not None and stamp != seen and (text := _text_of(path)) is not None:
+                is_as_started, seen = seen is None and text == self._in_force, stamp
+                if not is_as_started:
+                    self.offer(text, path)
+            await asyncio.sleep(seconds)
 
     async def _take_or_reject(self, text: bytes, origin: str) -> None:
         """Apply or reject one text. An exception counts against this text only; the next one is tried all the same."""
@@ -212,6 +204,17 @@ class ConfigurationReloader:
     def _is_gone(self, what: str, origin: str) -> None:
         log.warning(f"{what} is gone, the configuration stays as it is", origin=origin)
         self._announce("Warning", "ConfigurationGone", f"{origin} is gone, the configuration stays as it is")
+
+
+def _text_of(path: str) -> bytes | None:
+    """The file's text, as far as one may be long. None, and a line in the log, if it can't be read now."""
+    try:
+        # A few kilobytes on a mounted volume: not worth a thread.
+        with Path(path).open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        log.warning("Configuration file can't be read, trying again", path=path, error=str(error))
+        return None
 
 
 def _placed(error: ConfigurationError, text: bytes, origin: str) -> ConfigurationError:

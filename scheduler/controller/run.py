@@ -124,10 +124,10 @@ class Shell(Assembly):
         if serving.port and serving.certificate is not None:
             upkeep = partial(keep_up, serving.certificate, self.page_client, serving.access)
             self._tasks.start("certificate", upkeep, is_vital=False)
-        if not (self._settings.delay_cache_until_active and self.token is not None):
-            self._start_reflectors()
-        else:
+        if self._waits_to_list:
             self._start_operator()
+        else:
+            self._start_reflectors()
         if self.reloader is not None:
             self._tasks.start("configuration", self.reloader.run, is_vital=False)
             if self._settings.configuration_file:
@@ -160,6 +160,7 @@ class Shell(Assembly):
         await self.outbox.wait_for(REPORT_SECONDS, Rank.SCHEDULED)
 
     def _start_reflectors(self) -> None:
+        self._waits_to_list = False
         for reflector in self.reflectors:
             self._tasks.start(f"reflector {reflector.kind.value}", reflector.run)
         self._tasks.start("sync", self._wait_for_sync, is_vital=False)
@@ -214,7 +215,7 @@ class Shell(Assembly):
         return announced(self._settings.own_pod, serving.port, fingerprint)
 
     def _on_won(self) -> None:
-        if self._settings.delay_cache_until_active:
+        if self._waits_to_list:
             self._start_reflectors()
         self.inbox.wake()
         self._start_background()

@@ -370,7 +370,7 @@ async def test_a_deleted_file_is_a_warning_once_and_changes_nothing(
 ) -> None:
     target = Target()
     file = tmp_path / "config.yaml"
-    file.write_text("good 1")
+    file.write_text("good 0")
     async with reloading(target) as reloader:
         watching = asyncio.create_task(reloader.watch(str(file), seconds=0.01))
         await asyncio.sleep(0)

@@ -16,6 +16,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
+from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.parts import Parts
 from scheduler.controller.reload import Build
 from scheduler.controller.run import Shell
@@ -220,3 +221,28 @@ async def test_a_task_that_fails_is_seen_from_outside_and_goes_on(
             async with asyncio.timeout(WAIT_SECONDS):
                 while not await is_tried_again():  # noqa: ASYNC110 - the page says when
                     await asyncio.sleep(0.1)
+
+
+async def test_a_copy_that_lists_only_when_it_leads_is_ready_while_it_waits_for_the_lease(
+    connection: ConnectionSettings, client: ApiClient
+) -> None:
+    """As long as it were not, a rolling update would wait for it, and it for the end of the copy that leads."""
+    spec = {"holderIdentity": "another", "leaseDurationSeconds": 3600, "renewTime": "2026-01-01T00:00:00.000000Z"}
+    held = {"metadata": {"name": "tandem-scheduler", "namespace": "kube-system"}, "spec": spec}
+    await create(client, LEASE.rpartition("/")[0], held)
+    settings = quiet_settings(
+        connection,
+        leader_election=LeaderElectionSettings(True, 3.0, 2.0, 0.05),
+        serving=ServingSettings("127.0.0.1", free_port()),
+        delay_cache_until_active=True,
+    )
+    async with (
+        running(Shell(settings, Parts(RoundRobinEngine()), {})) as shell,
+        aiohttp.ClientSession(f"http://127.0.0.1:{settings.serving.port}") as session,
+    ):
+        await until(lambda: shell.server.port > 0)
+        async with session.get("/readyz?verbose") as response:
+            assert (response.status, "[+]sched-handler-sync ok" in await response.text()) == (200, True)
+        assert not any(reflector.synced.is_set() for reflector in shell.reflectors)
+        await client.request("DELETE", LEASE)
+        await until(lambda: all(reflector.synced.is_set() for reflector in shell.reflectors))
