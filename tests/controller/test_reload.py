@@ -183,23 +183,6 @@ async def test_a_mounted_file_is_followed_through_its_links(tmp_path: Path) -> N
         watching.cancel()
 
 
-@pytest.mark.parametrize(("text", "expected"), [("good 0", {"applied": 0.0}), ("good 1", {"applied": 1.0})])
-async def test_a_file_that_changed_between_the_start_and_its_watch_is_taken(
-    tmp_path: Path, text: str, expected: dict[str, float]
-) -> None:
-    target = Target()
-    file = tmp_path / "config.yaml"
-    file.write_text(text)
-    async with reloading(target) as reloader:
-        watching = asyncio.create_task(reloader.watch(str(file), seconds=0.005))
-        await until(lambda: target.counts()["applied"] == expected["applied"])
-        file.write_text("good two")
-        await until(lambda: target.in_force == "good two")
-        watching.cancel()
-    applied = expected["applied"] + 1.0
-    assert target.counts() == {"applied": applied, "rejected": 0.0, "unchanged": 0.0}
-
-
 async def test_a_config_map_is_read_by_its_key_and_nothing_follows_from_its_deletion() -> None:
     target = Target()
     async with reloading(target) as reloader:
@@ -363,25 +346,6 @@ async def test_a_profile_that_vanishes_while_pods_wait_under_its_name_is_a_warni
     text = 'profile "two" is gone: 2 pods with that schedulerName wait, and no profile schedules them'
     assert events[1] == ("Warning", "ProfileRemoved", text)
     assert [line["event"] for line in log_lines if line["log_level"] == "warning"] == [text]
-
-
-async def test_a_deleted_file_is_a_warning_once_and_changes_nothing(
-    tmp_path: Path, log_lines: list[dict[str, Any]]
-) -> None:
-    target = Target()
-    file = tmp_path / "config.yaml"
-    file.write_text("good 0")
-    async with reloading(target) as reloader:
-        watching = asyncio.create_task(reloader.watch(str(file), seconds=0.01))
-        await asyncio.sleep(0)
-        file.unlink()
-        await until(lambda: bool(target.events))
-        file.write_text("good 2")
-        await until(lambda: target.in_force == "good 2")
-        watching.cancel()
-    gone = [event for event in target.events if event[1] == "ConfigurationGone"]
-    assert gone == [("Warning", "ConfigurationGone", f"{file} is gone, the configuration stays as it is")]
-    assert len([line for line in log_lines if "is gone" in line["event"]]) == 1
 
 
 def scoped(pool: str) -> str:
