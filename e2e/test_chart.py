@@ -98,6 +98,9 @@ def test_in_kube_system_the_role_of_the_lease_is_one_beside_that_of_the_pages(he
     objects = [thing for thing in yaml.safe_load_all(helm("template", "tandem", str(CHART), *options)) if thing]
     made = _objects(yaml.safe_dump_all(objects))
     assert len(made) == len(objects), "two objects of one name: the second would replace the first"
+    readers = [key for key in made if key[0] == "Role" and key[2].endswith("-user")]
+    away = LEASE_IN_KUBE_SYSTEM in options
+    assert (("Role", "kube-system", "tandem-scheduler-user") in readers) == away
     ours, lease = (made["Role", "kube-system", f"tandem-scheduler{end}"] for end in ("", "-lease"))
     assert [rule["resources"] for rule in ours["rules"]] == [["configmaps"]]
     assert [rule["resources"] for rule in lease["rules"]] == [["leases"], ["leases"]]
