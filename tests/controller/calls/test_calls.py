@@ -11,6 +11,7 @@ from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.plugin_calls import PluginCalls
 from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.messages.commands import CallExtender, RunPlugin
+from scheduler.messages.references import PodReference
 from scheduler.messages.status import SKIP, Code, Refusal, Skip, unschedulable
 from scheduler.messages.stimuli import ExtenderAnswered, PluginFinished
 from scheduler.testing.objects import pod
@@ -54,6 +55,26 @@ async def test_an_extender_that_is_silent_is_an_error_after_its_time() -> None:
 
     async with serving(handler) as url:
         assert (await answer_of(url, 0.05)).error == "no answer within 0.05s"
+
+
+async def test_no_call_of_a_cycle_waits_for_the_binds_of_a_slow_extender() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.path == "/bind":
+            await asyncio.Event().wait()
+        return web.Response(body=b"{}")
+
+    answers: list[ExtenderAnswered] = []
+    calls = ExtenderCalls(answers.append, AlwaysHeld())
+    async with serving(handler) as url:
+        try:
+            binds = (PodReference("default", "p", "u"), "a")
+            for ticket in range(120):
+                calls.submit(CallExtender(ticket, 0, "bind", f"{url}/bind", b"{}", 60.0, binds))
+            calls.submit(CallExtender(120, 1, "filter", f"{url}/filter", b"{}", 60.0))
+            await until(lambda: bool(answers))
+        finally:
+            await calls.close()
+    assert answers == [ExtenderAnswered(120, b"{}")]
 
 
 async def test_an_extender_that_is_not_there_is_an_error() -> None:
