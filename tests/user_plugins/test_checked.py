@@ -26,7 +26,7 @@ from scheduler.testing.objects import node, pod
 from scheduler.user_plugins.checked import checked, is_checked
 from tests.engine.driver import Cluster
 from tests.user_plugins import samples
-from tests.user_plugins.samples import Answering
+from tests.user_plugins.samples import Answering, Reserving
 from tests.user_plugins.test_loading import SAMPLES, configuration, sample_classes
 
 NOW = Now(1000.0, 1_800_000_000 * 10**9)
@@ -35,7 +35,7 @@ NOW = Now(1000.0, 1_800_000_000 * 10**9)
 @pytest.fixture(autouse=True)
 def _usual_answers() -> Iterator[None]:
     yield
-    Answering.answers = {}
+    Answering.answers = Reserving.answers = {}
 
 
 def engine_with(class_name: str, name: str = "Mine") -> Engine:
@@ -95,6 +95,15 @@ def test_a_plugin_is_asked_nothing_about_a_pod_that_does_not_concern_it(method: 
     assert [command.pod.name for command in commands if isinstance(command, BindPod)] == ["other"]
     (event,) = [command for command in commands if isinstance(command, WriteEvent)]
     assert event.regarding.name == "its-own"
+
+
+@pytest.mark.parametrize("method", ["reserve", "permit", "pre_bind_pre_flight"])
+def test_a_plugin_that_decides_on_no_node_is_asked_nothing_either_about_a_pod_that_does_not_concern_it(
+    method: str,
+) -> None:
+    Reserving.answers = {method: OSError("away")}
+    commands = commands_for(engine_with("Reserving"), pod("other"), pod("its-own", labels={"mine": ""}))
+    assert [command.pod.name for command in commands if isinstance(command, BindPod)] == ["other"]
 
 
 def test_the_pod_of_a_plugin_that_raises_waits_in_error_back_off_and_is_tried_again() -> None:
