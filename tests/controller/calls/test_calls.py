@@ -10,7 +10,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.plugin_calls import PluginCalls
 from scheduler.controller.write.leadership import AlwaysHeld
-from scheduler.messages.commands import CallExtender, RunPlugin
+from scheduler.messages.commands import CallExtender, RunPlugin, StopPlugins
 from scheduler.messages.references import PodReference
 from scheduler.messages.status import SKIP, Code, Refusal, Skip, unschedulable
 from scheduler.messages.stimuli import ExtenderAnswered, PluginFinished
@@ -79,6 +79,30 @@ async def test_no_call_of_a_cycle_waits_for_the_binds_of_a_slow_extender() -> No
 
 async def test_an_extender_that_is_not_there_is_an_error() -> None:
     assert "Cannot connect" in (await answer_of("http://127.0.0.1:1")).error
+
+
+async def test_of_a_pod_whose_binding_has_failed_no_pre_bind_runs_on() -> None:
+    begun: list[str] = []
+    ended: list[str] = []
+
+    async def lasting(pod: PodInfo, _node: str) -> None:
+        begun.append(pod.name)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(pod.name)
+
+    finished: list[PluginFinished] = []
+    calls = PluginCalls(
+        finished.append, AlwaysHeld(), {("tandem", point, "Slow"): lasting for point in ("PreBind", "PostBind")}
+    )
+    for ticket, (point, name) in enumerate([("PreBind", "a"), ("PreBind", "b"), ("PostBind", "a")], start=1):
+        calls.submit(RunPlugin(ticket, point, "tandem", "Slow", PodInfo(pod(name)), "n1"))
+    await until(lambda: len(begun) == 3)
+    calls.stop(StopPlugins(PodInfo(pod("a")).uid))
+    await until(lambda: calls.open_writes == 2)
+    assert (ended, finished) == (["a"], [])
+    await calls.close()
 
 
 async def test_plugins_say_yes_no_or_leave_it_and_a_bug_is_a_failure_that_names_the_plugin() -> None:
