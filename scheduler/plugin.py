@@ -61,6 +61,7 @@ from scheduler.framework.post_filter import (
 from scheduler.framework.tallies import Tally
 from scheduler.messages.status import SKIP, Code, Refusal, Skip, failure, unresolvable, unschedulable
 from scheduler.objects.kinds import Kind
+from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 
@@ -74,6 +75,7 @@ __all__ = [
     "ActivatePods",
     "AllowWaiting",
     "ApiError",
+    "ApiObject",
     "BackgroundPlugin",
     "BindContext",
     "BindPlugin",

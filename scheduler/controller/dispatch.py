@@ -11,14 +11,14 @@ from scheduler.controller.carrying_out import CommandSink
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import Command, RecordAttempt, RecordGroupAttempt
 from scheduler.engine.group_attempt import GroupAttempt
-from scheduler.messages.commands import ReportProblem, ReportRepairs, TellBelieved
+from scheduler.messages.commands import ReportProblem, ReportRepairs, StopPlugins, TellBelieved
 
 log = structlog.get_logger()
 
 
 class Dispatcher:
     """Routes commands; never raises and never awaits. ``recorders`` receive each completed attempt, ``of_groups`` each
-    attempt at a group, ``reconcile`` the commands of a cache comparison.
+    attempt at a group, ``reconcile`` the commands of a cache comparison, ``stop_plugins`` what ends plugins' calls.
     """
 
     def __init__(
@@ -26,6 +26,7 @@ class Dispatcher:
         sink: CommandSink,
         recorders: tuple[Callable[[Attempt], None], ...],
         reconcile: Callable[[TellBelieved | ReportRepairs], None],
+        stop_plugins: Callable[[StopPlugins], None],
         of_groups: tuple[Callable[[GroupAttempt], None], ...] = (),
     ) -> None:
         self._submit = sink.submit
@@ -37,6 +38,7 @@ class Dispatcher:
             TellBelieved: reconcile,
             ReportRepairs: reconcile,
             ReportProblem: self._report,
+            StopPlugins: stop_plugins,
         }
         """By the type of the command; all others leave the process."""
 

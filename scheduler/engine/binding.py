@@ -96,6 +96,12 @@ class Binding(msgspec.Struct, eq=False):
     """Monotonic second at which the wait in Permit began."""
 
     @property
+    def runs_plugins(self) -> bool:
+        """Whether a ``pre_bind`` of a user plugin is under way."""
+        is_writing = self.state is BindingState.PRE_BIND_WRITE
+        return is_writing and any(not each.writes and each.wait_seconds is None for _, each in self.running.values())
+
+    @property
     def reference(self) -> PodReference:
         return PodReference(self.pod.namespace, self.pod.name, self.pod.uid)
 

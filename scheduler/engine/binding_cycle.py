@@ -36,7 +36,7 @@ from scheduler.extenders.extender import Extender
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
 from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.framework.profile import Profile
-from scheduler.messages.commands import BindPod, CallExtender, RunPlugin, WriteEvent
+from scheduler.messages.commands import BindPod, CallExtender, RunPlugin, StopPlugins, WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.status import Code, unschedulable
 from scheduler.messages.stimuli import ExtenderAnswered, PermitDecided, PluginFinished, WriteFinished
@@ -274,9 +274,9 @@ class BindingCycles:
                 return self._succeed(binding, now)
             failure = NotPlaced(failed_at("Bind", plugin, outcome.refusal.message), is_error=True)
             return self._fail(binding, failure)
+        binding.running.pop(plugin, None)
         if outcome.refusal is not None:
             return self._fail(binding, pre_bind_failed(plugin, outcome.refusal.message))
-        binding.running.pop(plugin, None)
         if binding.tickets:
             return []
         if binding.running:
@@ -366,8 +366,9 @@ class BindingCycles:
         return abandoned
 
     def _fail(self, binding: Binding, failure: NotPlaced) -> list[Step]:
+        stops: list[Step] = [StopPlugins(binding.pod.uid)] if binding.runs_plugins else []
         self._drop(binding, BindingState.FAILED)
-        return [BindingFailed(binding, failure)]
+        return [*stops, BindingFailed(binding, failure)]
 
     def _drop(self, binding: Binding, end: BindingState) -> None:
         uid = binding.pod.uid

@@ -23,6 +23,8 @@ def failed_at(point: str, plugin: str, message: str) -> str:
         return f'running "{plugin}" filter plugin: {message}'
     if point == "Score":
         return f'running Score plugins: plugin "{plugin}" failed with: {message}'
+    if point in ("AddPod", "RemovePod"):
+        return f'running {point} on PreFilter plugin "{plugin}": {message}'
     return f'running {point} plugin "{plugin}": {message}'
 
 

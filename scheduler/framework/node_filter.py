@@ -42,7 +42,10 @@ def filter_one_row(
 
 
 def with_pods(states: States, view: View, row: int, pods: Sequence[PodInfo], sign: int) -> States:
-    """The states with pods added to (+1) or removed from (-1) a row of a private view, whose table is changed, too."""
+    """The states with pods added to (+1) or removed from (-1) a row of a private view, whose table is changed, too.
+
+    Raises PluginError.
+    """
     counting = [name for name, state in states.items() if counts_pods(state)]
     changed = dict(states) if counting else states
     for other in pods:
@@ -51,7 +54,18 @@ def with_pods(states: States, view: View, row: int, pods: Sequence[PodInfo], sig
         else:
             view.remove_pod(other.uid, row)
         for name in counting:
-            changed[name] = changed[name].with_pod(view, row, other, sign)  # type: ignore[index,union-attr]
+            changed[name] = _with_pod(name, changed[name], view, row, other, sign)  # type: ignore[index,arg-type]
+    return changed
+
+
+def _with_pod(plugin: str, state: State, view: View, row: int, other: PodInfo, sign: int) -> State:
+    """The plugin's state with one pod more or less on the row. Raises PluginError."""
+    try:
+        changed: object = state.with_pod(view, row, other, sign)
+        if not isinstance(changed, State):
+            raise TypeError(f"answered {type(changed).__name__}; a State is wanted")
+    except Exception as error:
+        raise PluginError(plugin, "AddPod" if sign > 0 else "RemovePod", error) from error
     return changed
 
 
@@ -192,7 +206,7 @@ def _states_beside(one: AskedFilter, private: View, nominated: Iterable[Sequence
         if counted:
             state = one.state_for_row(private, place)
             for other in counted:
-                state = state.with_pod(private, place, other, 1)
+                state = _with_pod(one.plugin.name, state, private, place, other, 1)
             found[place] = state
     return found
 

@@ -62,7 +62,11 @@ class WaitingPod(Struct, frozen=True):
 
 
 class PluginHandle(Protocol):
-    """What a ``BackgroundPlugin`` may ask and do. Requests are carried out before the call returns."""
+    """What a ``BackgroundPlugin`` may ask and do, on the event loop.
+
+    Requests are carried out in their order, soon after the call: until then ``waiting_pods`` has the pod still. One
+    that names no pod, or has no text for a message, is a TypeError.
+    """
 
     @property
     def client(self) -> ApiPort: ...

@@ -162,7 +162,7 @@ def build_profile(
         static_fragment_plugins=tuple(plugin for plugin in declared if plugin.fragment_reads is FragmentReads.TEMPLATE),
         choosy_plugins=tuple(
             plugin
-            for plugin in deciding
+            for plugin in in_order
             if not traits_of(plugin).is_declared and type(plugin).concerns is not Plugin.concerns
         ),
         cluster_fragment_plugins=tuple(

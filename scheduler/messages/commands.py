@@ -119,6 +119,12 @@ class RunPlugin(msgspec.Struct, frozen=True):
     node: str
 
 
+class StopPlugins(msgspec.Struct, frozen=True):
+    """The pod's binding has failed: its PreBind calls that are under way are cancelled. Not answered."""
+
+    uid: str
+
+
 class CallExtender(msgspec.Struct, frozen=True):
     """POST ``body`` (JSON) to the URL of extender number ``extender``. Answered with ExtenderAnswered."""
 
@@ -161,6 +167,7 @@ BaseCommand = (
     | ClaimCommand
     | WriteEvent
     | RunPlugin
+    | StopPlugins
     | CallExtender
     | TellBelieved
     | ReportRepairs

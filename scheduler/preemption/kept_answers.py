@@ -23,7 +23,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.pod_template import template_key
 from scheduler.framework.asked_filters import AskedFilter
 from scheduler.framework.likeness import NO_CLAIMS, Likeness, PartsOfRows, likeness_of
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, State
+from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, State
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import Refusal, Skip
 from scheduler.preemption.dry_run import Candidate, Trial
@@ -327,9 +327,10 @@ def _class_of(trial: Trial) -> Hashable | None:
 
 
 def _looks_at_the_row_alone(one: AskedFilter) -> bool:
-    """What else it looks at is in its state, and another state is another object."""
+    """What else it looks at is in its state, and another state is another object; but for EMPTY_STATE, which it has
+    where no PreFilter of its own is asked."""
     traits = traits_of(one.plugin)
-    is_shared = traits.is_declared and (isinstance(one.plugin, PreFilterPlugin) or not traits.has_stamp)
+    is_shared = traits.is_declared and (one.state is not EMPTY_STATE or not traits.has_stamp)
     return is_shared and not one.counts_pods
 
 

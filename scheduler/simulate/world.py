@@ -22,6 +22,7 @@ from scheduler.messages.commands import (
     CallExtender,
     ReportProblem,
     RunPlugin,
+    StopPlugins,
     WriteEvent,
 )
 from scheduler.messages.now import Now
@@ -313,6 +314,8 @@ class World:
                     self.timeline.later(
                         self.trouble.write_seconds, "plugin", partial(self.writes.answer, done, self.writes.life)
                     )
+                case StopPlugins():
+                    pass
                 case _:
                     self.send(command)
 

@@ -10,8 +10,8 @@ import numpy as np
 from scheduler.cluster.effects import Effect
 from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import NodeSubset, Permitted, PreFlight, Rows, State, Verdicts, Wait
-from scheduler.framework.plugin_requests import ActivatePods, PluginRequest
-from scheduler.framework.post_filter import PostFilterAnswer
+from scheduler.framework.plugin_requests import ActivatePods, PluginRequest, RejectWaiting
+from scheduler.framework.post_filter import Nomination, PostFilterAnswer, Room
 from scheduler.messages.status import SKIP, Code, Refusal, Skip
 
 _REFUSING = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING, Code.ERROR)
@@ -94,6 +94,11 @@ def check_post_filter(answer: Any) -> None:
     if not isinstance(answer, PostFilterAnswer):
         raise TypeError(f"answered {_shown(answer)}; a PostFilterAnswer is wanted")
     check_optional_refusal(answer.status)
+    nomination: Any = answer.nomination
+    if not isinstance(nomination, Nomination) or not _is_text(nomination.node_name):
+        raise TypeError(f"answered the nomination {_shown(nomination)}; nominate(node) or its like is wanted")
+    if answer.room is not None and not isinstance(answer.room, Room):
+        raise TypeError(f"answered the room {_shown(answer.room)}; None is wanted")
 
 
 def check_effects(answer: Any) -> None:
@@ -111,6 +116,8 @@ def check_requests(requests: Any) -> None:
         names = one.keys if isinstance(one, ActivatePods) else (one.uid,)
         if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
             raise TypeError(f"answered {_shown(one)}, which names no pod")
+        if isinstance(one, RejectWaiting) and not _is_text(one.message):
+            raise TypeError(f"answered {_shown(one)}, whose message is no text")
 
 
 def check_reserve(answer: Any) -> None:

@@ -14,10 +14,11 @@ from scheduler.controller.report.plugin_watch import watched
 from scheduler.controller.write.client import ApiClient
 from scheduler.framework.plugin import BackgroundPlugin, BindPlugin, PostBindPlugin, PreBindPlugin
 from scheduler.framework.plugin_ports import BindContext, WaitingPod
+from scheduler.framework.plugin_requests import ActivatePods, AllowWaiting, RejectWaiting
 from scheduler.framework.profile import Profile
 from scheduler.messages.status import Refusal, Skip
 from scheduler.messages.stimuli import PermitDecided, PodsActivated
-from scheduler.user_plugins.answers import check_call
+from scheduler.user_plugins.answers import check_call, check_requests
 from scheduler.user_plugins.checked import is_checked
 from scheduler.user_plugins.shape import defines
 
@@ -70,7 +71,7 @@ def plugin_calls(
 
 
 class Handle:
-    """What one background part may ask and do (``PluginHandle``)."""
+    """What one background part may ask and do (``PluginHandle``). Raises TypeError for what names no pod."""
 
     def __init__(self, plugin: str, client: ApiClient, inbox: PluginInbox) -> None:
         self._plugin = plugin
@@ -85,12 +86,15 @@ class Handle:
         return self._inbox.waiting(self._plugin)
 
     def allow(self, uid: str) -> None:
+        check_requests((AllowWaiting(uid),))
         self._inbox.feed(PermitDecided(uid, self._plugin, True))
 
     def reject(self, uid: str, message: str = "") -> None:
+        check_requests((RejectWaiting(uid, message),))
         self._inbox.feed(PermitDecided(uid, self._plugin, False, message))
 
     def activate(self, *keys: str) -> None:
+        check_requests((ActivatePods(keys),))
         self._inbox.feed(PodsActivated(keys))
 
 

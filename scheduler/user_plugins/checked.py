@@ -29,7 +29,7 @@ from scheduler.framework.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
-from scheduler.framework.post_filter import PostFilterPlugin
+from scheduler.framework.post_filter import PostFilterContext, PostFilterPlugin
 from scheduler.messages.status import failure
 from scheduler.user_plugins import answers
 from scheduler.user_plugins.shape import defines
@@ -225,7 +225,8 @@ def _watching_hint(registration: EventRegistration, name: str) -> EventRegistrat
 
 
 def _pod_of(asked: tuple[Any, ...]) -> str:
-    return next((each.key for each in asked if isinstance(each, PodInfo)), "")
+    pods = (each.pod if isinstance(each, PostFilterContext) else each for each in asked)
+    return next((pod.key for pod in pods if isinstance(pod, PodInfo)), "")
 
 
 def _owning(score: Callable[..., Any]) -> Callable[..., Any]:

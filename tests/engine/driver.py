@@ -29,6 +29,7 @@ from scheduler.messages.commands import (
     PatchPodStatus,
     ReportProblem,
     RunPlugin,
+    StopPlugins,
     UpdateObject,
     WriteEvent,
 )
@@ -376,7 +377,9 @@ def _answerable(commands: Iterable[Command]) -> list[Answerable]:
     wanted = [
         command
         for command in commands
-        if not isinstance(command, WriteEvent | RecordAttempt | RecordGroupAttempt | PatchGroupStatus | ReportProblem)
+        if not isinstance(
+            command, WriteEvent | RecordAttempt | RecordGroupAttempt | PatchGroupStatus | ReportProblem | StopPlugins
+        )
         and not (isinstance(command, RunPlugin) and command.point == "PostBind")
     ]
     return cast("list[Answerable]", wanted)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scheduler.engine.attempt import ERROR, SCHEDULED
@@ -167,6 +169,20 @@ def test_a_bind_plugin_of_ones_own_is_asked_first_and_may_leave_it_to_the_defaul
     assert cluster.attempt("a").result == cluster.attempt("b").result == SCHEDULED
     assert cluster.attempt("c").message == 'running Bind plugin "Own": no'
     assert cluster.place("c") == "error backoff"
+
+
+@pytest.mark.parametrize(
+    ("at_bind", "asked"),
+    [({}, []), ({"enabled": [{"name": "Own"}]}, ["Own"]), ({"disabled": [{"name": "DefaultBinder"}]}, ["Own"])],
+)
+def test_a_bind_plugin_is_asked_where_it_is_enabled_at_bind_as_well_or_the_default_is_disabled(
+    at_bind: dict[str, Any], asked: list[str]
+) -> None:
+    cluster = Cluster(scripted("Own", bind=True), profile={"plugins": {"bind": at_bind}})
+    cluster.node("n")
+    cluster.pod("a")
+    cluster.schedule()
+    assert [command.plugin for command in cluster.writes(RunPlugin, "a")] == asked
 
 
 def test_post_bind_plugins_run_and_are_not_waited_for() -> None:

@@ -143,9 +143,14 @@ class AmongTwoByServices(ByServices):
     said = NodeSubset(frozenset(("n0", "n1")))
 
 
-@pytest.mark.parametrize("plugin", [ByServices, AmongTwoByServices])
-def test_a_dry_run_is_not_kept_past_a_change_that_only_the_stamp_of_a_plugin_tells(plugin: type[ByServices]) -> None:
-    cluster = Cluster(plugin)
+@pytest.mark.parametrize(
+    ("plugin", "has_pre_filter"), [(ByServices, True), (ByServices, False), (AmongTwoByServices, True)]
+)
+def test_a_dry_run_is_not_kept_past_a_change_that_only_the_stamp_of_a_plugin_tells(
+    plugin: type[ByServices], *, has_pre_filter: bool
+) -> None:
+    disabled = [] if has_pre_filter else [{"name": plugin.name}]
+    cluster = Cluster(plugin, profile={"plugins": {"preFilter": {"disabled": disabled}}})
     for name in ("n0", "n1"):
         cluster.node(name, cpu="4")
         for number in range(2):
@@ -157,3 +162,15 @@ def test_a_dry_run_is_not_kept_past_a_change_that_only_the_stamp_of_a_plugin_tel
         nominated.append(cluster.nominated(f"high-{number}"))
         cluster.show(service(f"s{number}", {"app": "web"}))
     assert nominated == ["n1", "n0", "n1", "n0"]
+
+
+def test_a_filter_is_asked_again_when_its_stamp_changes_though_the_profile_leaves_its_pre_filter_out() -> None:
+    cluster = Cluster(ByServices, profile={"plugins": {"preFilter": {"disabled": [{"name": ByServices.name}]}}})
+    cluster.nodes_like(2)
+    placed = []
+    for number in range(3):
+        cluster.pod(f"p{number}")
+        cluster.schedule()
+        placed.append(cluster.node_of(f"p{number}"))
+        cluster.show(service(f"s{number}", {"app": "web"}))
+    assert placed == ["n1", "n0", "n1"]

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from scheduler.engine.attempt import ERROR, UNSCHEDULABLE
-from scheduler.framework.plugin import Reads
+from scheduler.framework.per_node import PerNodeFilter
+from scheduler.framework.plugin import PreFilterPlugin, Reads, State
 from scheduler.framework.post_filter import PostFilterAnswer, nominate
 from scheduler.messages.status import SKIP, failure
 from tests.engine.driver import Cluster
@@ -99,6 +100,43 @@ def test_a_post_filter_that_succeeds_ends_the_round_and_nominates() -> None:
     assert attempt is not None
     assert attempt.message == "0/1 nodes are available: 1 Insufficient cpu."
     assert cluster.nominated("a") == "n"
+
+
+class Miscounting(PreFilterPlugin, PerNodeFilter):
+    """Its State can't be had with a pod more or less."""
+
+    name = "Miscounting"
+
+    class Counted(State):
+        def with_pod(self, view: Any, row: int, other: Any, sign: int) -> Any:
+            if other.labels.get("app") == "odd":
+                return None
+            raise LookupError("no count")
+
+    def pre_filter(self, pod: Any, view: Any) -> State:
+        return self.Counted()
+
+    def filter_one(self, state: State, pod: Any, node: Any, node_view: Any) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("app", "fault"), [("", "LookupError: no count"), ("odd", "TypeError: answered NoneType; a State is wanted")]
+)
+def test_a_plugin_whose_state_fails_to_count_a_pod_is_named_in_preemption_and_beside_nominated_pods(
+    app: str, fault: str
+) -> None:
+    cluster = Cluster(Miscounting)
+    cluster.node("n", cpu="1")
+    cluster.pod("low", cpu="1", priority=1, node="n", labels={"app": app})
+    cluster.pod("high", cpu="1", priority=10)
+    cluster.schedule()
+    assert f"preemption: plugin Miscounting failed in RemovePod: {fault}" in cluster.said("high")[0]
+    cluster.pod("a", cpu="1", priority=10)
+    cluster.pod("nominated", cpu="1", priority=10, nominated="n", labels={"app": app})
+    cluster.schedule()
+    assert cluster.said("a") == [f'running AddPod on PreFilter plugin "Miscounting": {fault}']
+    assert cluster.problems() == []
 
 
 def test_a_plugin_whose_fragment_can_not_be_a_key_is_named() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from scheduler.engine.attempt import ERROR
 from scheduler.framework.plugin import PreFlight
-from scheduler.messages.commands import BindPod, PatchPodStatus, RunPlugin
+from scheduler.messages.commands import BindPod, PatchPodStatus, RunPlugin, StopPlugins
 from scheduler.messages.status import SKIP, unschedulable
 from scheduler.messages.stimuli import PluginFinished
 from tests.engine.driver import Cluster
@@ -63,6 +63,7 @@ def test_a_pre_bind_that_fails_ends_the_group_and_answers_that_come_later_are_dr
     cluster.schedule()
     one, two = cluster.writes(RunPlugin)
     cluster.fail(one, message="disk on fire")
+    assert [command.uid for command in cluster.sent if isinstance(command, StopPlugins)] == ["pod-a"]
     attempt = cluster.attempt("a")
     assert (attempt.result, attempt.message) == (ERROR, 'running PreBind plugin "One": disk on fire')
     assert cluster.place("a") == "error backoff"
@@ -123,6 +124,16 @@ def test_what_is_never_done_is_given_up_after_its_time() -> None:
     assert "context deadline exceeded" in cluster.attempts("a")[0].message
 
 
+def test_where_no_plugin_runs_beside_the_one_that_failed_there_is_nothing_to_stop() -> None:
+    cluster = Cluster(scripted("One", pre_flight=works), scripted("Two", pre_flight=works))
+    cluster.node("n")
+    cluster.pod("a")
+    cluster.schedule()
+    cluster.fail(cluster.write(RunPlugin))
+    assert cluster.place("a") == "error backoff"
+    assert not [command for command in cluster.sent if isinstance(command, StopPlugins)]
+
+
 def test_a_pod_preempted_in_pre_bind_goes_back_to_the_queue_and_lives() -> None:
     cluster = Cluster(scripted("Works", pre_flight=lambda pod, node: works() if pod == "low" else SKIP))
     cluster.node("n", cpu="2")
@@ -131,6 +142,7 @@ def test_a_pod_preempted_in_pre_bind_goes_back_to_the_queue_and_lives() -> None:
     cluster.pod("high", cpu="2", priority=10)
     cluster.schedule()
     assert cluster.attempt("low").message == "preempted by DefaultPreemption"
+    assert [command.uid for command in cluster.sent if isinstance(command, StopPlugins)] == ["pod-low"]
     assert cluster.place("low") == "error backoff"
     cluster.succeed(cluster.write(RunPlugin, "low"))
     cluster.schedule()

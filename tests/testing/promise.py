@@ -13,6 +13,7 @@ FILE = Path(__file__).with_name("promise.txt")
 NAMED: dict[str, tuple[str, ...]] = {
     "PodInfo": ("labels", "name", "namespace", "pod", "priority", "requests", "uid"),
     "View": ("all", "get", "ordered_rows", "rows", "table", "version"),
+    "ApiObject": ("metadata",),
     "Node": (),
     "Pod": (),
 }

@@ -177,6 +177,34 @@ class Choosy(Answering):
         return "mine" in pod.labels
 
 
+class Reserving(ReservePlugin, PermitPlugin, PreBindPlugin):
+    """Takes no part in the choice of the node; ``answers`` as of Answering."""
+
+    name = "Reserving"
+    answers: ClassVar[dict[str, Any]] = {}
+
+    def concerns(self, pod: Any) -> bool:
+        return "mine" in pod.labels
+
+    def _answer(self, method: str, usual: Any) -> Any:
+        answer = self.answers.get(method, usual)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def reserve(self, state: Any, pod: Any, view: Any, node: str) -> Any:
+        return self._answer("reserve", ())
+
+    def unreserve(self, state: Any, pod: Any, view: Any, node: str) -> Any:
+        return ()
+
+    def permit(self, state: Any, pod: Any, view: Any, node: str) -> Any:
+        return self._answer("permit", None)
+
+    def pre_bind_pre_flight(self, state: Any, pod: Any, view: Any, node: str) -> Any:
+        return self._answer("pre_bind_pre_flight", SKIP)
+
+
 class Guess(PerNodeScore):
     """Scores that are no whole numbers."""
 

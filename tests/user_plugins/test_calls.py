@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from scheduler.messages.commands import RunPlugin
 from scheduler.messages.status import Code
 from scheduler.messages.stimuli import PluginFinished
 from scheduler.testing.objects import pod
-from scheduler.user_plugins.calls import SharedClient, background_calls, plugin_calls
+from scheduler.user_plugins.calls import Handle, SharedClient, background_calls, plugin_calls
 from tests.controller.conftest import until
 from tests.user_plugins.test_loading import SAMPLES, configuration, profiles_of, sample_classes
 
@@ -91,6 +92,22 @@ async def test_a_background_part_whose_task_was_cancelled_has_failed_and_is_not_
     (run,) = background_calls(profiles_of(text), Client).values()
     with pytest.raises(RuntimeError, match="it cancelled itself"):
         await run(PluginInbox(lambda _: (), lambda _: None))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda handle: handle.allow(["a list"]),
+        lambda handle: handle.reject("u", "half a pair: \ud800"),
+        lambda handle: handle.reject("u", None),
+        lambda handle: handle.activate(["default/a"]),
+    ],
+)
+def test_what_a_background_part_asks_of_no_pod_or_with_no_text_is_its_own_error(ask: Callable[[Handle], None]) -> None:
+    fed: list[Any] = []
+    with pytest.raises(TypeError, match="answered"):
+        ask(Handle("Mine", Client(), PluginInbox(lambda _: (), fed.append)))
+    assert fed == []
 
 
 async def test_calls_at_one_time_share_a_client_that_is_closed_after_the_last() -> None:

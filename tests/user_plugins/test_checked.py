@@ -13,7 +13,9 @@ from scheduler.config.loading import load
 from scheduler.engine.commands import Command
 from scheduler.engine.engine import Engine
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
-from scheduler.framework.plugin import FragmentReads, NodeSubset, Plugin, Reads, Verdicts, Wait
+from scheduler.framework.plugin import FragmentReads, NodeSubset, Permitted, Plugin, Reads, Verdicts, Wait
+from scheduler.framework.plugin_requests import RejectWaiting
+from scheduler.framework.post_filter import PostFilterAnswer, nominate
 from scheduler.messages.commands import BindPod, PatchPodStatus, ReportProblem, WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.status import Code, Refusal, unschedulable
@@ -24,7 +26,7 @@ from scheduler.testing.objects import node, pod
 from scheduler.user_plugins.checked import checked, is_checked
 from tests.engine.driver import Cluster
 from tests.user_plugins import samples
-from tests.user_plugins.samples import Answering
+from tests.user_plugins.samples import Answering, Reserving
 from tests.user_plugins.test_loading import SAMPLES, configuration, sample_classes
 
 NOW = Now(1000.0, 1_800_000_000 * 10**9)
@@ -33,7 +35,7 @@ NOW = Now(1000.0, 1_800_000_000 * 10**9)
 @pytest.fixture(autouse=True)
 def _usual_answers() -> Iterator[None]:
     yield
-    Answering.answers = {}
+    Answering.answers = Reserving.answers = {}
 
 
 def engine_with(class_name: str, name: str = "Mine") -> Engine:
@@ -93,6 +95,15 @@ def test_a_plugin_is_asked_nothing_about_a_pod_that_does_not_concern_it(method: 
     assert [command.pod.name for command in commands if isinstance(command, BindPod)] == ["other"]
     (event,) = [command for command in commands if isinstance(command, WriteEvent)]
     assert event.regarding.name == "its-own"
+
+
+@pytest.mark.parametrize("method", ["reserve", "permit", "pre_bind_pre_flight"])
+def test_a_plugin_that_decides_on_no_node_is_asked_nothing_either_about_a_pod_that_does_not_concern_it(
+    method: str,
+) -> None:
+    Reserving.answers = {method: OSError("away")}
+    commands = commands_for(engine_with("Reserving"), pod("other"), pod("its-own", labels={"mine": ""}))
+    assert [command.pod.name for command in commands if isinstance(command, BindPod)] == ["other"]
 
 
 def test_the_pod_of_a_plugin_that_raises_waits_in_error_back_off_and_is_tried_again() -> None:
@@ -163,6 +174,8 @@ def test_a_score_that_is_no_number_is_reported_under_the_plugin_s_name() -> None
         ("permit", Wait(-1), "answered a Wait of -1 seconds"),
         ("permit", "later", "answered 'later'; None, Permitted, a Wait or a Refusal is wanted"),
         ("permit", KeyError("oops"), "KeyError: 'oops'"),
+        ("permit", Permitted((RejectWaiting("u", "\ud800"),)), "whose message is no text"),
+        ("permit", Permitted((RejectWaiting("u", ["no"]),)), "whose message is no text"),  # type: ignore[arg-type]
         ("pre_bind_pre_flight", None, "answered None; a PreFlight, SKIP or a Refusal is wanted"),
     ],
 )
@@ -174,12 +187,21 @@ def test_an_invalid_result_at_any_other_point_is_reported_under_the_plugin_s_nam
     assert text in note
 
 
-def test_a_post_filter_that_raises_is_named_beside_the_reasons_of_the_nodes() -> None:
-    Answering.answers = {"post_filter": "room"}
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("room", "answered 'room'"),
+        (PostFilterAnswer(None, "a"), "answered the nomination 'a'"),  # type: ignore[arg-type]
+        (PostFilterAnswer(None, nominate(None)), "answered the nomination Nomination("),  # type: ignore[arg-type]
+        (PostFilterAnswer(None, nominate("a"), room="mine"), "answered the room 'mine'"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_post_filter_that_answers_nonsense_is_named_beside_the_reasons_of_the_nodes(answer: Any, text: str) -> None:
+    Answering.answers = {"post_filter": answer}
     commands = commands_for(engine_with("Answering"), pod("p", cpu="64"))
     (event,) = [command for command in commands if isinstance(command, WriteEvent)]
     assert "Insufficient cpu" in event.note
-    assert "running PostFilter plugin \"Mine\": TypeError: answered 'room'" in event.note
+    assert f'running PostFilter plugin "Mine": TypeError: {text}' in event.note
 
 
 def test_an_unreserve_that_raises_does_not_keep_the_pod_from_its_back_off() -> None:

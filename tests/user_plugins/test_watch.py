@@ -15,6 +15,7 @@ from scheduler.controller.report.plugin_watch import PLUGIN_WATCH, PluginWatch, 
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.per_node import PerNodeFilter
 from scheduler.framework.plugin import PermitPlugin
+from scheduler.framework.post_filter import PostFilterPlugin
 from scheduler.messages.status import unschedulable
 from scheduler.user_plugins.checked import checked
 from tests.engine.driver import Cluster
@@ -57,6 +58,13 @@ class Hinting(PerNodeFilter):
         return (EventRegistration(ClusterEvent(Resource.NODE, Action.ADD), _broken_hint),)
 
 
+class Despairing(PostFilterPlugin):
+    name = "Despairing"
+
+    def post_filter(self, context: Any) -> Any:
+        raise LookupError("no room")
+
+
 @pytest.fixture
 def log_lines() -> Iterator[list[Any]]:
     with structlog.testing.capture_logs() as lines:
@@ -66,11 +74,11 @@ def log_lines() -> Iterator[list[Any]]:
 def tried(plugin: Any, name: str) -> None:
     cluster = Cluster(checked(plugin, name, "plugins[0]"))
     cluster.node("a")
-    cluster.pod("p")
+    cluster.pod("p", cpu="64" if issubclass(plugin, PostFilterPlugin) else "1")
     cluster.schedule()
 
 
-@pytest.mark.parametrize(("plugin", "point"), [(Raising, "Filter"), (Forbidding, "Permit")])
+@pytest.mark.parametrize(("plugin", "point"), [(Raising, "Filter"), (Forbidding, "Permit"), (Despairing, "PostFilter")])
 def test_an_exception_is_in_the_log_with_its_traceback_and_its_pod(
     plugin: Any, point: str, log_lines: list[Any]
 ) -> None:

@@ -29,7 +29,7 @@ class Session(Protocol):
 
 
 class ExtenderCalls:
-    """One session for all extenders. ``tls`` by the extender's number; none: the system's authorities."""
+    """The calls of all extenders. ``tls`` by the extender's number; none: the system's authorities."""
 
     def __init__(
         self,

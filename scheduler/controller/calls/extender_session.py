@@ -1,4 +1,8 @@
-"""HTTP to all extenders, by aiohttp."""
+"""HTTP to all extenders, by aiohttp: one session for the calls that bind, one for the others.
+
+aiohttp opens 100 connections a session; what is beyond waits within its own time. Of the calls that a cycle waits for
+there are a few at once. Behind the binds of a slow extender they would fail unsent, and with them every pod.
+"""
 
 from __future__ import annotations
 
@@ -22,27 +26,22 @@ GiB of answers."""
 
 
 class ExtenderSession:
-    """One aiohttp session. Make it inside the event loop."""
+    """Make it inside the event loop."""
 
     def __init__(self, tls: Mapping[int, ExtenderTLS]) -> None:
         self._tls = tls
-        # The decompressed size of an answer has no limit, so only uncompressed answers are requested and accepted.
-        self._session = aiohttp.ClientSession(
-            request_class=FencedRequest,
-            trust_env=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            headers={"Accept-Encoding": "identity"},
-        )
+        self._asking, self._binding = _session(), _session()
 
     async def close(self) -> None:
-        await self._session.close()
+        await self._asking.close()
+        await self._binding.close()
 
     async def ask(self, command: CallExtender) -> ExtenderAnswered:
         """Raises TimeoutError, OSError, and what the fence raises."""
         tls = self._tls.get(command.extender)
+        session = self._asking if command.binds is None else self._binding
         with failures():
-            async with self._session.post(
+            async with session.post(
                 command.url,
                 data=io.BytesIO(command.body),  # sent in pieces: 50 MB of nodes in one would hold up the loop
                 headers={"Content-Type": "application/json"},
@@ -55,6 +54,17 @@ class ExtenderSession:
                     text = f"failed {command.verb} with extender at URL {command.url}, code {response.status}"
                     return ExtenderAnswered(command.ticket, error=text)
                 return await _read_whole(response, command)
+
+
+def _session() -> aiohttp.ClientSession:
+    # The decompressed size of an answer has no limit, so only uncompressed answers are requested and accepted.
+    return aiohttp.ClientSession(
+        request_class=FencedRequest,
+        trust_env=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        headers={"Accept-Encoding": "identity"},
+    )
 
 
 async def _read_whole(response: aiohttp.ClientResponse, command: CallExtender) -> ExtenderAnswered:

@@ -52,13 +52,12 @@ def is_unverified(extender: Extender) -> bool:
 
 
 def _context(stated: ExtenderTLSConfig, is_trusted_blindly: bool) -> ssl.SSLContext:
-    context = ssl.create_default_context()
+    authorities = stated.ca_data.decode("ascii") if stated.ca_data else None
+    # Those of the system are trusted where none is stated, and only there.
+    context = ssl.create_default_context(cafile=None if authorities else stated.ca_file or None, cadata=authorities)
     if is_trusted_blindly:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    authorities = stated.ca_data.decode("ascii") if stated.ca_data else None
-    if authorities or stated.ca_file:
-        context.load_verify_locations(cafile=None if authorities else stated.ca_file, cadata=authorities)
     if stated.cert_data or stated.key_data:
         _load_pair(context, stated)
     elif stated.cert_file or stated.key_file:

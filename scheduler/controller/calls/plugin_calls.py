@@ -15,7 +15,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.controller.write.fence import Departure, fenced
 from scheduler.controller.write.leadership import Leadership, LeadershipLost
 from scheduler.errors import type_and_message
-from scheduler.messages.commands import RunPlugin
+from scheduler.messages.commands import RunPlugin, StopPlugins
 from scheduler.messages.status import SKIP, Refusal, Skip, failure
 from scheduler.messages.stimuli import PluginFinished
 
@@ -37,7 +37,8 @@ class PluginCalls:
         self._on_finished = on_finished
         self._leadership = leadership
         self._calls = calls
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], str] = {}
+        """The calls under way, with the pod's UID where they are of PreBind."""
 
     def add(self, calls: Mapping[tuple[str, str, str], PluginCall]) -> None:
         """Add the calls of a new configuration. Known ones stay unless replaced: bindings may be under way."""
@@ -45,8 +46,14 @@ class PluginCalls:
 
     def submit(self, command: RunPlugin) -> None:
         task = asyncio.create_task(self._run(command), name=f"{command.plugin} {command.point}")
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        self._running[task] = command.pod.uid if command.point == "PreBind" else ""
+        task.add_done_callback(self._running.pop)
+
+    def stop(self, command: StopPlugins) -> None:
+        """Cancel the pod's PreBind calls; those of its next attempt must not run beside them."""
+        for task, uid in self._running.items():
+            if uid == command.uid:
+                task.cancel()
 
     @property
     def open_writes(self) -> int:

@@ -67,7 +67,7 @@ class FilterSlot:
         "version",
     )
 
-    def __init__(self, index: int, plugin: FilterPlugin) -> None:
+    def __init__(self, index: int, plugin: FilterPlugin, *, has_pre_filter: bool) -> None:
         self.index = index
         self.name = plugin.name
         self.plugin = plugin
@@ -75,8 +75,8 @@ class FilterSlot:
         self.is_declared = traits.is_declared
         self.flags = traits.flags
         self.counts_pods = traits.counts_pods
-        self.has_own_stamp = traits.has_stamp and not isinstance(plugin, PreFilterPlugin)
-        """Whether the stamp is compared here and not by a PreFilter slot."""
+        self.has_own_stamp = traits.has_stamp and not has_pre_filter
+        """Whether the stamp is compared here and not by a PreFilter slot: a profile may leave that point out."""
         self.stamp: Hashable = None
         self.is_stale = False
         """The stamp has changed: all rows must be evaluated again, even if the state is the same."""

@@ -64,7 +64,8 @@ class ClassFilters:
         self.columns_made = 0
         """Grows with each column that is allocated: the class's size in bytes may have changed."""
         self._table = RefusalTable()
-        self._slots = [FilterSlot(index, plugin) for index, plugin in enumerate(filter_plugins)]
+        names = {plugin.name for plugin in pre_filter_plugins}
+        self._slots = [FilterSlot(at, one, has_pre_filter=one.name in names) for at, one in enumerate(filter_plugins)]
         self._asked_slots = self._slots
         self._pre_slots = [PreFilterSlot(plugin, plugin.name not in unconcerned) for plugin in pre_filter_plugins]
         self._changeable_pre_slots = [slot for slot in self._pre_slots if slot.has_stamp or not slot.is_declared]

@@ -10,7 +10,8 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.plugin_calls import PluginCalls
 from scheduler.controller.write.leadership import AlwaysHeld
-from scheduler.messages.commands import CallExtender, RunPlugin
+from scheduler.messages.commands import CallExtender, RunPlugin, StopPlugins
+from scheduler.messages.references import PodReference
 from scheduler.messages.status import SKIP, Code, Refusal, Skip, unschedulable
 from scheduler.messages.stimuli import ExtenderAnswered, PluginFinished
 from scheduler.testing.objects import pod
@@ -56,8 +57,52 @@ async def test_an_extender_that_is_silent_is_an_error_after_its_time() -> None:
         assert (await answer_of(url, 0.05)).error == "no answer within 0.05s"
 
 
+async def test_no_call_of_a_cycle_waits_for_the_binds_of_a_slow_extender() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.path == "/bind":
+            await asyncio.Event().wait()
+        return web.Response(body=b"{}")
+
+    answers: list[ExtenderAnswered] = []
+    calls = ExtenderCalls(answers.append, AlwaysHeld())
+    async with serving(handler) as url:
+        try:
+            binds = (PodReference("default", "p", "u"), "a")
+            for ticket in range(120):
+                calls.submit(CallExtender(ticket, 0, "bind", f"{url}/bind", b"{}", 60.0, binds))
+            calls.submit(CallExtender(120, 1, "filter", f"{url}/filter", b"{}", 60.0))
+            await until(lambda: bool(answers))
+        finally:
+            await calls.close()
+    assert answers == [ExtenderAnswered(120, b"{}")]
+
+
 async def test_an_extender_that_is_not_there_is_an_error() -> None:
     assert "Cannot connect" in (await answer_of("http://127.0.0.1:1")).error
+
+
+async def test_of_a_pod_whose_binding_has_failed_no_pre_bind_runs_on() -> None:
+    begun: list[str] = []
+    ended: list[str] = []
+
+    async def lasting(pod: PodInfo, _node: str) -> None:
+        begun.append(pod.name)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(pod.name)
+
+    finished: list[PluginFinished] = []
+    calls = PluginCalls(
+        finished.append, AlwaysHeld(), {("tandem", point, "Slow"): lasting for point in ("PreBind", "PostBind")}
+    )
+    for ticket, (point, name) in enumerate([("PreBind", "a"), ("PreBind", "b"), ("PostBind", "a")], start=1):
+        calls.submit(RunPlugin(ticket, point, "tandem", "Slow", PodInfo(pod(name)), "n1"))
+    await until(lambda: len(begun) == 3)
+    calls.stop(StopPlugins(PodInfo(pod("a")).uid))
+    await until(lambda: calls.open_writes == 2)
+    assert (ended, finished) == (["a"], [])
+    await calls.close()
 
 
 async def test_plugins_say_yes_no_or_leave_it_and_a_bug_is_a_failure_that_names_the_plugin() -> None:

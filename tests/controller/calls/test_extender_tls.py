@@ -81,6 +81,19 @@ async def test_with_an_authority_the_certificate_must_be_its_and_made_out_to_the
         assert "certificate" in (await asked(url, [https(ca_data=other, server_name=NAME)])).error.lower()
 
 
+async def test_with_an_authority_those_of_the_system_are_not_trusted_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with extender_over_https(tmp_path) as (url, certificate):
+        of_the_system, own = tmp_path / "system.pem", tmp_path / "own.pem"
+        of_the_system.write_bytes(certificate)
+        monkeypatch.setenv("SSL_CERT_FILE", str(of_the_system))
+        other, _ = self_made_pair(NAME, datetime.datetime.now(datetime.UTC))
+        own.write_bytes(other)
+        for stated in (https(ca_data=other, server_name=NAME), https(ca_file=str(own), server_name=NAME)):
+            assert "certificate" in (await asked(url, [stated])).error.lower()
+
+
 async def test_each_extender_has_its_own_settings_though_the_ignorable_ones_are_asked_last(tmp_path: Path) -> None:
     async with extender_over_https(tmp_path) as (url, certificate):
         ignorable = Extender(url_prefix="http://plain", ignorable=True)

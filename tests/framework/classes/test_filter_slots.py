@@ -38,7 +38,7 @@ def _zones(*refused: str, view: View) -> KnownByValue:
 
 def _blocks(before: KnownByValue, now: KnownByValue, view: View) -> list[tuple[list[int], int]] | None:
     """The rows that are updated, with their codes; None where all must be."""
-    slot, found = FilterSlot(0, NodeUnschedulable()), list[CodedRows]()
+    slot, found = FilterSlot(0, NodeUnschedulable(), has_pre_filter=False), list[CodedRows]()
     slot.known = before
     if not takes_values(slot, now, cast(ClassRun, _Run(view)), RefusalTable(), found):
         return None
