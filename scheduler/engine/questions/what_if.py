@@ -165,16 +165,10 @@ class _Prediction:
     def _queue_up(self, workloads: list[Workload]) -> Generator[None, None, None]:
         question = self._question
         if question.with_waiting or (question.with_waiting is None and question.edits):
-            searching = self._engine.queue.first_waiting(MAX_WAITING, _SEARCHED)
-            while True:
-                try:
-                    next(searching)
-                except StopIteration as done:
-                    waiting: tuple[QueuedPod, ...] = done.value
-                    break
-                yield
+            waiting = yield from self._engine.queue.first_waiting(MAX_WAITING, _SEARCHED)
             for number, record in enumerate(waiting):
-                self._push(record.info, WAITING, "", record.timestamp)
+                if record.uid not in self._consequences.replaced:
+                    self._push(record.info, WAITING, "", record.timestamp)
                 if number % _SEARCHED == _SEARCHED - 1:
                     yield
         for info, node in self._consequences.evicted:

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from scheduler.engine.questions.edits import AddNodes, WrongQuestion
+from scheduler.engine.questions.edits import AddNodes, DeleteObject, PutObject, WrongQuestion
 from scheduler.engine.questions.what_if import Asked
 from scheduler.testing.documents import pod_json
 from tests.engine.gangs import Gangs
 from tests.engine.questions.asking import ask, deployment
+from tests.engine.test_coscheduling import Coscheduling
 
 
 def gang_job(members: int, cpu: str = "1", of: str = "g") -> dict[str, Any]:
@@ -60,3 +61,15 @@ def test_a_gang_that_waits_is_tried_as_a_whole_once_there_is_room() -> None:
     cluster.members(3, cpu="1")
     assert ask(cluster, with_waiting=True).placed == 0
     assert ask(cluster, AddNodes("n"), with_waiting=True).placed == 3
+
+
+def test_a_pod_group_of_either_api_can_be_put_and_deleted() -> None:
+    cluster = Coscheduling()
+    cluster.node("n", cpu="4")
+    cluster.labelled("a", "b", cpu="1")
+    document = {"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 2}}
+    assert ask(cluster, PutObject({"apiVersion": "scheduling.x-k8s.io/v1alpha1", **document})).placed == 2
+    assert ask(cluster, PutObject({"apiVersion": "scheduling.k8s.io/v1alpha2", **document})).placed == 0
+    cluster.crd(minMember=2)
+    assert ask(cluster, with_waiting=True).placed == 2
+    assert ask(cluster, DeleteObject("PodGroup", "g"), with_waiting=True).placed == 0
