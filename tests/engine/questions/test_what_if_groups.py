@@ -73,3 +73,37 @@ def test_a_pod_group_of_either_api_can_be_put_and_deleted() -> None:
     cluster.crd(minMember=2)
     assert ask(cluster, with_waiting=True).placed == 2
     assert ask(cluster, DeleteObject("PodGroup", "g"), with_waiting=True).placed == 0
+
+
+@pytest.mark.parametrize(("quorum", "placed"), [(2, 2), (3, 0)])
+def test_a_member_with_a_scheduling_gate_counts_for_the_quorum_and_gets_no_node(quorum: int, placed: int) -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="4")
+    cluster.group(min_count=quorum)
+    cluster.members(2, cpu="1")
+    cluster.member("gated", cpu="1", spec={"schedulingGates": [{"name": "example.com/wait"}]})
+    answer = ask(cluster, with_waiting=True)
+    assert answer.placed == placed
+    (gated,) = [one for one in answer.placements if one.pod == "default/gated"]
+    assert gated.message.startswith("held back by SchedulingGates")
+    cluster.schedule_all()
+    assert len(cluster.bound()) == placed
+
+
+def test_pods_that_are_being_deleted_are_not_tried_with_those_that_wait() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="1")
+    cluster.group(min_count=3)
+    cluster.members(3, cpu="1")
+    cluster.pod("plain", cpu="3")
+    cluster.schedule_all()
+    cluster.terminate("g0")
+    cluster.terminate("plain")
+    answer = ask(cluster, AddNodes("n", 5))
+    assert sorted(one.pod for one in answer.placements) == ["default/g1", "default/g2"]
+    assert answer.placed == 0
+    for number in range(5):
+        cluster.node(f"m{number}", cpu="1")
+    cluster.advance(30)
+    cluster.schedule_all()
+    assert cluster.bound() == {}
