@@ -256,8 +256,9 @@ class _Prediction:
         self._placed -= len(placed)
         self._pending += len(placed)
         message = f"its group {key} needs {needed} pods on nodes at once, and {len(placed)} of {len(members)} found one"
+        chance = self._chance  # With other choices all of them might have found one.
         self._placements[first:] = [
-            Placement(one.pod, one.origin, left_node=one.left_node, message=message) if one.node else one
+            Placement(one.pod, one.origin, "", one.left_node, message=message, after_chance=chance) if one.node else one
             for one in self._placements[first:]
         ]
 

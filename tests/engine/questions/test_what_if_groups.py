@@ -9,7 +9,8 @@ import pytest
 from scheduler.engine.questions.edits import AddNodes, DeleteObject, PutObject, WrongQuestion
 from scheduler.engine.questions.what_if import Asked
 from scheduler.testing.documents import pod_json
-from tests.engine.gangs import Gangs
+from scheduler.testing.fragments import affinity_json, pod_term
+from tests.engine.gangs import ZONE, Gangs
 from tests.engine.questions.asking import ask, deployment
 from tests.engine.test_coscheduling import Coscheduling
 
@@ -107,3 +108,22 @@ def test_pods_that_are_being_deleted_are_not_tried_with_those_that_wait() -> Non
     cluster.advance(30)
     cluster.schedule_all()
     assert cluster.bound() == {}
+
+
+def test_a_gang_that_fails_after_a_choice_of_its_own_is_not_certain_to() -> None:
+    """The first member may go to either zone, the second to one of them alone, and not beside the first."""
+    cluster = Gangs()
+    for name, cpu, zone in (("a", "1", "x"), ("b", "1", "y"), ("c", "1", "x")):
+        cluster.node(name, cpu=cpu, zone=zone)
+    cluster.group(min_count=2)
+    cluster.member(
+        "m1", cpu="1", affinity=affinity_json(anti_required=[pod_term({"app": "m"}, ZONE)]), node_selector={ZONE: "x"}
+    )
+    cluster.member("m0", cpu="1", labels={"app": "m"})
+    for seed in range(20):
+        answer = ask(cluster, with_waiting=True, seed=seed)
+        first = answer.placements[0]
+        assert first.node or first.after_chance
+        if not answer.placed:
+            return
+    pytest.fail("no seed leads to a choice with which the gang fails")
