@@ -67,8 +67,8 @@ class Commit:
         outcome = self._trial.outcomes[member.uid]
         if isinstance(outcome, Placed):
             info = self._latest(member.uid)
-            if info is None:
-                outcome = _gone(member)
+            if info is None or not self._is_member(info):
+                outcome = _gone(member) if info is None else _left(member)
             else:
                 node, profile = outcome.pod.node_name, self._unit.profile
                 placing = place_on(self._context, profile, info, member.attempt, now, node, is_checked=True)
@@ -84,6 +84,9 @@ class Commit:
 
     def _is_there(self, held: Held) -> bool:
         cache = self._context.cache
+        info = self._latest(held.pod.uid)
+        if info is not None and not self._is_member(info):
+            return False
         return cache.is_assumed(held.pod.uid) and cache.table.existing_row(held.pod.node_name) is not None
 
     def outcomes(self) -> dict[str, CycleOutcome]:
@@ -115,16 +118,22 @@ class Commit:
         self, member: Member, outcome: CycleOutcome, *, makes_room: bool = True
     ) -> tuple[CycleOutcome, list[Step]]:
         """The outcome that goes to the binding cycle, which holds the pod's room from now on. A pod that was deleted,
-        or bound by another scheduler, since it was placed is not bound. ``makes_room``: False where the group is gone.
+        bound by another scheduler, or put in another group since it was placed is not bound. ``makes_room``: False
+        where the group is gone.
         """
         held = self.held.pop(member.uid, None)
-        is_waiting = self._latest(member.uid) is not None
+        info = self._latest(member.uid)
+        is_waiting = info is not None and self._is_member(info)
         if held is not None and not is_waiting:
-            return _gone(member), self._released(held)
+            return _gone(member) if info is None else _left(member), self._released(held)
         if isinstance(outcome, NotPlaced) and outcome.room is not None and not (is_waiting and makes_room):
             # No victim dies for a pod, or a group, that is gone.
             return msgspec.structs.replace(outcome, room=None), []
         return outcome, []
+
+    def _is_member(self, info: PodInfo) -> bool:
+        """Whether the pod is still of this group: a label that names it may change."""
+        return self._context.cache.groups.key_of(info) == self._unit.key
 
     def take_back(self) -> list[Step]:
         """Of the pod that was placed last."""
@@ -140,6 +149,10 @@ class Commit:
 
 def _gone(member: Member) -> NotPlaced:
     return NotPlaced(f"skip schedule deleting pod: {member.queued.key}", is_error=True, nomination=KEEP_NOMINATION)
+
+
+def _left(member: Member) -> NotPlaced:
+    return NotPlaced("the pod has another group than when it was tried", is_error=True)
 
 
 def without_nodes(unit: GroupUnit, trial: Trial) -> dict[str, CycleOutcome]:

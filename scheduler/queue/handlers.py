@@ -37,6 +37,8 @@ from scheduler.queue.cluster_events import (
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
+from scheduler.queue.story import Place
+from scheduler.queue.versions import is_overtaken, is_same_version
 from scheduler.queue.waking import OnlyIf
 
 
@@ -106,7 +108,7 @@ class EventHandlers:
             self._node_observed(obj, now)
             return NOTHING
         old = self._cache.objects.get(kind, obj.key)
-        if old is not None and (_is_same_version(old, obj) or _is_overtaken(kind, old, obj)):
+        if old is not None and (is_same_version(old, obj) or is_overtaken(kind, old, obj)):
             return NOTHING
         self._cache.observe_object(kind, obj)
         event = object_event(kind, Action.ADD if old is None else Action.UPDATE)
@@ -143,7 +145,7 @@ class EventHandlers:
     def _node_observed(self, node: Node, now: Now) -> None:
         cache = self._cache
         old = cache.table.node(node.metadata.name)
-        if old is not None and _is_same_version(old, node):
+        if old is not None and is_same_version(old, node):
             return
         if old is not None and old.metadata.uid == node.metadata.uid:
             difference = node_difference(old, node)
@@ -186,7 +188,7 @@ class EventHandlers:
         if old is None:
             self._enter_queue(info, now)
             self._handled(PENDING_POD_ADD)
-        elif not _is_same_version(old.pod, pod):
+        elif not is_same_version(old.pod, pod):
             return self._pending_pod_changed(old, info, now)
         return NOTHING
 
@@ -195,24 +197,29 @@ class EventHandlers:
 
         kube-scheduler 1.36 announces each pod to all others, which costs a gang the square of its size.
         """
-        groups = self._cache.groups
-        key = groups.pending_shown(info)
+        key = self._cache.groups.pending_shown(info)
         self._queue.add(info, now)
-        if key and groups.has_quorum(key):
-            self._queue.move_all(PENDING_POD_ADD, None, info, now)
+        self._wake_siblings(key, info, now)
+
+    def _wake_siblings(self, group: str, joined: PodInfo, now: Now) -> None:
+        if self._cache.groups.has_quorum(group):
+            self._queue.move_all(PENDING_POD_ADD, None, joined, now)
 
     def _assigned_pod_changed(self, old: PodInfo, new: PodInfo, now: Now) -> Aftermath:
         confirmation = self._cache.observe_pod(new)
         for event in pod_events(old.pod, new.pod):
             self._queue.move_all(event, old, new, now)
             self._handled(event)
+        key = self._cache.groups.key_of(new)
+        if key and key != self._cache.groups.key_of(old):
+            self._wake_siblings(key, new, now)
         return Aftermath(confirmation)
 
     def _pod_became_assigned(self, old: PodInfo | None, new: PodInfo, now: Now) -> Aftermath:
         """Apply the assignment of a pod: bound by us or by another scheduler, or already bound when first observed."""
         assumed = self._cache.assumed(new.uid)
         nominated_node = self._nominator.nominated_node(new.uid) if assumed is None else ""
-        self._cache.groups.pending_gone(new)
+        self._cache.groups.pending_gone(old or new)
         confirmation = self._cache.observe_pod(new)
         self._queue.move_all(ASSIGNED_POD_ADD, None, new, now)
         if self._is_ours(new):
@@ -229,13 +236,17 @@ class EventHandlers:
         return Aftermath(confirmation)
 
     def _pending_pod_changed(self, old: PodInfo, new: PodInfo, now: Now) -> Aftermath:
-        self._cache.groups.pending_shown(new)
+        key, is_another = self._cache.groups.pending_changed(old, new)
         if self._cache.is_assumed(new.uid):
             if new.is_terminating and not old.is_terminating:
                 return self._assumed_pod_deleted(new.uid, now)
             return NOTHING
-        self._queue.update(old, new, now)
+        place = self._queue.update(old, new, now)
         self._announce_lost_nomination(old, new, now)
+        if is_another:
+            if place is not Place.IN_FLIGHT:
+                self._queue.add(new, now)
+            self._wake_siblings(key, new, now)
         for event in pod_events(old.pod, new.pod) if self._stopwatch is not None else ():
             self._handled(event)
         return NOTHING
@@ -250,7 +261,7 @@ class EventHandlers:
         known = self._known_pods.remove(info)
         if is_stale and known is not None:
             info = known
-        self._cache.groups.pending_gone(info)
+        self._cache.groups.pending_gone(known or info)
         is_assumed = self._cache.is_assumed(info.uid)
         placed = None if is_assumed and not info.node_name else self._cache.remove_pod(info.uid)
         if self._is_ours(info):
@@ -355,6 +366,7 @@ class EventHandlers:
             self._nominator.delete(record.uid)
             return Fate.GONE if latest is None else Fate.BOUND
         record.replace_pod(latest)
+        record.group = self._cache.groups.key_of(latest)
         self._queue.add_unschedulable(record, now)
         if nomination.mode is NominationMode.KEEP:
             self._nominator.keep(latest)
@@ -384,17 +396,3 @@ class EventHandlers:
 
 def _at_most(priority: int) -> OnlyIf:
     return OnlyIf(lambda record: record.info.priority <= priority)
-
-
-def _is_overtaken(kind: Kind, old: ApiObject, new: ApiObject) -> bool:
-    """Whether an observed claim is older than the known one, as learned from the answer to our write (dra.md §11)."""
-    if kind is not Kind.RESOURCE_CLAIM or old.uid != new.uid:
-        return False
-    before, after = old.resource_version, new.resource_version
-    return before.isdigit() and after.isdigit() and int(after) < int(before)
-
-
-def _is_same_version(old: ApiObject, new: ApiObject) -> bool:
-    """Whether an observed object is the known version, as in a list or a resync; never without a version."""
-    version = new.metadata.resource_version
-    return version != "" and version == old.metadata.resource_version and old.metadata.uid == new.metadata.uid

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from scheduler.cluster.groups.coscheduling import LABEL, PERMIT_SECONDS
 from scheduler.engine.explain_groups import group_page
 from scheduler.engine.group_attempt import GroupResult
@@ -47,6 +49,75 @@ def test_pods_with_the_label_start_together_once_there_are_enough() -> None:
     cluster.labelled("worker1", cpu="1")
     cluster.schedule_all()
     assert sorted(cluster.bound()) == ["head", "worker0", "worker1"]
+
+
+def test_a_waiting_pod_whose_label_changes_completes_the_quorum_of_its_new_group() -> None:
+    cluster = Coscheduling()
+    cluster.node("n", cpu="4")
+    cluster.crd(minMember=3)
+    cluster.labelled("a", "b", cpu="1")
+    cluster.labelled("c", of="other", cpu="1")
+    cluster.schedule_all()
+    assert [cluster.place(name) for name in "abc"] == ["gated"] * 3
+    cluster.change("c", labels={LABEL: "g"})
+    cluster.schedule_all()
+    assert sorted(cluster.bound()) == ["a", "b", "c"]
+    assert cluster.engine.cache.groups.members("default/other").count == 0
+
+
+def test_a_running_pod_that_gets_the_label_completes_the_quorum() -> None:
+    cluster = Coscheduling()
+    cluster.node("n", cpu="4")
+    cluster.crd(minMember=3)
+    cluster.labelled("a", "b", cpu="1")
+    cluster.pod("c", cpu="1", node="n")
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    cluster.change("c", labels={LABEL: "g"})
+    cluster.schedule_all()
+    assert sorted(cluster.bound()) == ["a", "b"]
+
+
+def test_a_pod_that_loses_the_label_is_tried_alone_and_counts_for_its_group_no_more() -> None:
+    cluster = Coscheduling()
+    cluster.node("n", cpu="2")
+    cluster.crd(minMember=3)
+    cluster.labelled("a", "b", "c", cpu="1")
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    cluster.change("c", labels={})
+    for _ in range(20):
+        cluster.schedule_all()
+        cluster.advance(1)
+    assert list(cluster.bound()) == ["c"]
+    assert [cluster.place(name) for name in "ab"] == ["gated"] * 2
+    assert cluster.engine.cache.assumed_count == 1
+    cluster.delete("c")
+    assert cluster.engine.cache.groups.members("default/g").count == 2
+
+
+@pytest.mark.parametrize("steps", range(1, 12))
+def test_a_member_whose_label_changes_while_its_group_is_tried_is_left_out_and_tried_again(steps: int) -> None:
+    cluster = Coscheduling()
+    cluster.node("n", cpu="4")
+    cluster.crd(minMember=3)
+    cluster.labelled("a", "b", "c", cpu="1")
+    for _ in range(steps):
+        cluster.schedule()
+    was_bound = len(cluster.bound())
+    cluster.change("c", labels={LABEL: "other"})
+    for _ in range(20):
+        cluster.schedule_all()
+        cluster.advance(1)
+    if not was_bound:
+        assert cluster.bound() == {}
+        assert cluster.place("c") == "gated"
+        assert cluster.engine.cache.assumed_count == 0
+    cluster.labelled("d", cpu="1")
+    for _ in range(20):
+        cluster.schedule_all()
+        cluster.advance(1)
+    assert {"a", "b", "d"} <= cluster.bound().keys()
 
 
 def test_a_group_that_does_not_fit_holds_no_room_and_is_tried_with_a_back_off() -> None:

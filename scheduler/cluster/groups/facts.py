@@ -122,6 +122,14 @@ class Groups:
             self._writable(key).pending[pod.uid] = pod
         return key
 
+    def pending_changed(self, old: PodInfo, new: PodInfo) -> tuple[str, bool]:
+        """The watch shows another version of a pod of ours that has no node. Returns ``key_of`` it, and whether that is
+        another: a label may change."""
+        is_another = bool(self._apis) and self.key_of(new) != self.key_of(old)
+        if is_another:
+            self.pending_gone(old)
+        return self.pending_shown(new), is_another
+
     def pending_gone(self, pod: PodInfo) -> None:
         """The pod was bound, was deleted, or is no longer ours."""
         key = self.key_of(pod) if self._apis else ""

@@ -26,6 +26,7 @@ from scheduler.engine.recording.door import Beginning, Checkpoint
 from scheduler.engine.recording.entries import decode_beginning, decode_entry, encode_beginning
 from scheduler.engine.recording.replay import RecordedInput
 from scheduler.errors import SchedulerError
+from scheduler.objects.salvage import DECODER_ERRORS
 
 SUFFIX: Final = ".tandem"
 UNFINISHED: Final = ".begun"
@@ -175,7 +176,7 @@ class Segment:
                 for line in _LINES.decode(body):
                     number += 1
                     yield decode_entry(line, number)
-            except (msgspec.MsgspecError, RecursionError, UnreadableInput) as error:
+            except (*DECODER_ERRORS, UnreadableInput) as error:
                 raise self._damaged(str(error)) from error
 
     def _head(self) -> tuple[About, Beginning]:
@@ -191,7 +192,7 @@ class Segment:
             beginning = decode_beginning(head, b"")
             if isinstance(beginning.base, Checkpoint):
                 beginning = decode_beginning(head, self._expected(STATE))
-        except (msgspec.MsgspecError, RecursionError, UnreadableInput) as error:
+        except (*DECODER_ERRORS, UnreadableInput) as error:
             raise self._damaged(f"its head can't be read: {error}") from error
         return about, beginning
 

@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler.engine.questions.answers import ASKED, Answer, Hidden
 from scheduler.engine.questions.capacity import Capacity
-from scheduler.engine.questions.edits import DeleteObject, PutObject, RemovePod
+from scheduler.engine.questions.edits import DeleteObject, PutObject, RemovePod, kinds_named
 from scheduler.engine.questions.helps import Helps
 from scheduler.engine.questions.what_if import Question
 
@@ -20,10 +20,11 @@ def namespaces_of_edits(question: Question) -> tuple[str, ...]:
         if isinstance(edit, RemovePod):
             found.append(edit.pod.partition("/")[0])
         elif isinstance(edit, DeleteObject):
-            found.append(edit.namespace)
+            if any(kind.entry.namespaced for kind in kinds_named(edit.kind)):
+                found.append(edit.namespace or "default")
         elif isinstance(edit, PutObject):
             metadata = edit.object.get("metadata")
-            found.append(str(metadata.get("namespace", "default")) if isinstance(metadata, dict) else "default")
+            found.append(str(metadata.get("namespace") or "default") if isinstance(metadata, dict) else "default")
     return tuple(dict.fromkeys(name for name in found if name))
 
 

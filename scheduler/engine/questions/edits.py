@@ -113,6 +113,8 @@ class Consequences:
         """The pods that are created again, with the node that they left, in the order of their evictions."""
         self.added: list[PodInfo] = []
         """Pods without a node among the objects that were put."""
+        self.replaced: set[str] = set()
+        """UIDs of waiting pods in whose place others were put."""
         self.left: list[LeftBehind] = []
         self.nodes_added: list[str] = []
         self.evictions: Evictions | None = None
@@ -235,7 +237,7 @@ def _remove_pod(trial: Trial, edit: RemovePod, _consequences: Consequences) -> N
 
 
 def _put(trial: Trial, edit: PutObject, consequences: Consequences) -> None:
-    kind = kind_named(edit.object.get("kind"))
+    kind = _kind_of_object(edit.object)
     try:
         read = decode(kind, msgspec.json.encode(edit.object))
     except InvalidObject as error:
@@ -270,11 +272,16 @@ def _observe(trial: Trial, kind: Kind, read: ApiObject, consequences: Consequenc
 
 
 def _put_pod(trial: Trial, pod: Pod, consequences: Consequences) -> None:
-    known = trial.placed(pod.key)
-    if known is not None:
-        trial.cache.remove_pod(known.uid)
     info = PodInfo(pod)
     _ = info.requests, info.charged
+    placed, known = trial.placed(pod.key), trial.known_pods.get(pod.key)
+    if placed is not None:
+        trial.cache.remove_pod(placed.uid)
+    elif known is not None and not known.node_name:
+        trial.cache.groups.pending_gone(known)
+        trial.cache.nominator.delete(known.uid)
+        consequences.replaced.add(known.uid)
+    consequences.added = [one for one in consequences.added if one.key != info.key]
     if pod.is_finished:
         return
     if pod.node_name:
@@ -284,20 +291,37 @@ def _put_pod(trial: Trial, pod: Pod, consequences: Consequences) -> None:
 
 
 def _delete(trial: Trial, edit: DeleteObject, _consequences: Consequences) -> None:
-    kind = kind_named(edit.kind)
-    if kind in (Kind.POD, Kind.NODE):
+    kinds = kinds_named(edit.kind)
+    if Kind.POD in kinds or Kind.NODE in kinds:
         raise WrongQuestion("pods are removed by the edit removePod, nodes by removeNode")
-    key = f"{edit.namespace or 'default'}/{edit.name}" if kind.entry.namespaced else edit.name
-    if trial.cache.remove_object(kind, key) is None:
-        raise WrongQuestion(f"{kind.entry.name} {shown(key)} is not known")
+    for kind in kinds:
+        if trial.cache.remove_object(kind, _key_of(kind, edit)) is not None:
+            return
+    if not kinds:
+        raise _unread(edit.kind)
+    raise WrongQuestion(f"{edit.kind} {shown(_key_of(kinds[0], edit))} is not known")
 
 
-def kind_named(name: object) -> Kind:
-    """The kind of this name that decisions read. Raises WrongQuestion."""
-    for kind in READ_KINDS:
-        if kind.entry.name == name:
-            return kind
-    raise WrongQuestion(f"kind {shown(str(name))}: decisions read no such objects")
+def _key_of(kind: Kind, edit: DeleteObject) -> str:
+    return f"{edit.namespace or 'default'}/{edit.name}" if kind.entry.namespaced else edit.name
+
+
+def kinds_named(name: object) -> list[Kind]:
+    """The kinds of this name that decisions read: two APIs may each have one."""
+    return [kind for kind in READ_KINDS if kind.entry.name == name]
+
+
+def _kind_of_object(document: dict[str, Any]) -> Kind:
+    """Of kinds that share a name the one of the object's API. Raises WrongQuestion."""
+    kinds = kinds_named(document.get("kind"))
+    if not kinds:
+        raise _unread(document.get("kind"))
+    group = str(document.get("apiVersion", "")).rpartition("/")[0]
+    return next((kind for kind in kinds if kind.entry.group == group), kinds[0])
+
+
+def _unread(name: object) -> WrongQuestion:
+    return WrongQuestion(f"kind {shown(str(name))}: decisions read no such objects")
 
 
 def with_namespace(read: ApiObject) -> ApiObject:

@@ -71,9 +71,13 @@ class GroupTrial(Trial):
         return GroupTried(True, tried=len(members), nodes=dict(trial.nodes), failed=_failed(trial, members))
 
     def _members(self, pods: Sequence[PodInfo]) -> tuple[list[Member], str]:
-        """Those that no gate holds back, in the order of the queue; and what holds back the first of the others."""
+        """Those that no gate holds back and that stay, in the order of the queue; and what holds back the first of the
+        others."""
         members, refused = [], ""
         for info in pods:
+            if info.is_terminating:
+                refused = refused or "its pods are being deleted"
+                continue
             queued = QueuedPod(info, 0)
             refusal = self._gates(queued)
             name = info.pod.spec.scheduler_name

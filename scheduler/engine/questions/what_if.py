@@ -165,16 +165,10 @@ class _Prediction:
     def _queue_up(self, workloads: list[Workload]) -> Generator[None, None, None]:
         question = self._question
         if question.with_waiting or (question.with_waiting is None and question.edits):
-            searching = self._engine.queue.first_waiting(MAX_WAITING, _SEARCHED)
-            while True:
-                try:
-                    next(searching)
-                except StopIteration as done:
-                    waiting: tuple[QueuedPod, ...] = done.value
-                    break
-                yield
+            waiting = yield from self._engine.queue.first_waiting(MAX_WAITING, _SEARCHED)
             for number, record in enumerate(waiting):
-                self._push(record.info, WAITING, "", record.timestamp)
+                if record.uid not in self._consequences.replaced and not record.info.is_terminating:
+                    self._push(record.info, WAITING, "", record.timestamp)
                 if number % _SEARCHED == _SEARCHED - 1:
                     yield
         for info, node in self._consequences.evicted:
@@ -245,7 +239,8 @@ class _Prediction:
                     self._push(rest, where, left)
                 return
             self._steps += 1
-            tried = self._trial.place(info)
+            message = self._held_back(info)
+            tried = Tried(info, message=message) if message else self._trial.place(info)
             self._note(self._described(tried, origin, left_node))
             if tried.node:
                 placed.append(info)
@@ -261,8 +256,9 @@ class _Prediction:
         self._placed -= len(placed)
         self._pending += len(placed)
         message = f"its group {key} needs {needed} pods on nodes at once, and {len(placed)} of {len(members)} found one"
+        chance = self._chance  # With other choices all of them might have found one.
         self._placements[first:] = [
-            Placement(one.pod, one.origin, left_node=one.left_node, message=message) if one.node else one
+            Placement(one.pod, one.origin, "", one.left_node, message=message, after_chance=chance) if one.node else one
             for one in self._placements[first:]
         ]
 
@@ -295,10 +291,14 @@ class _Prediction:
                 self._bound = SECONDS
         return bool(self._bound)
 
-    def _place(self, info: PodInfo, origin: str, left_node: str) -> Generator[None, None, None]:
+    def _held_back(self, info: PodInfo) -> str:
+        """Why the pod is not tried; "" if nothing holds it back."""
         gate = self._gates(QueuedPod(info, self._start))
-        if gate is not None:
-            message = f"held back by {gate.plugin}: {gate.message}"
+        return "" if gate is None else f"held back by {gate.plugin}: {gate.message}"
+
+    def _place(self, info: PodInfo, origin: str, left_node: str) -> Generator[None, None, None]:
+        message = self._held_back(info)
+        if message:
             self._note(Placement(info.key, origin, left_node=left_node, message=message))
             return
         tried = yield from self._trial.place_in_steps(info)

@@ -17,7 +17,7 @@ from scheduler.engine.recording.door import (
     NextPod,
     StatedConfiguration,
 )
-from scheduler.engine.recording.outcome import encode_outcome
+from scheduler.engine.recording.outcome import encode_outcome, pod_in
 from scheduler.engine.recording.replay import RecordedInput, source_of_chance
 from scheduler.messages.now import Now
 from scheduler.objects.salvage import DECODER_ERRORS
@@ -75,6 +75,7 @@ def decode_entry(data: bytes, number: int) -> RecordedInput:
     """``number``: its place since the start, from 1. Raises UnreadableInput."""
     try:
         line = _LINE.decode(data)
+        pod_in(line.outcome)
         return RecordedInput(number, _input_of(line), Now(line.monotonic, line.wall), line.outcome)
     except DECODER_ERRORS as error:
         raise UnreadableInput(f"input {number} can't be read: {error}") from error

@@ -202,8 +202,9 @@ def frame(kind: bytes, packed: bytes, length: int | None = None) -> bytes:
         (frame(b"ABOU", zlib.compress(bytes(MAX_BODY_BYTES[b"ABOU"] + 1))), "part ABOU at byte 19 .* unpacked"),
         (frame(b"ABOU", b"", 2**32 - 1), "part ABOU at byte 19 has more than"),
         (frame(b"NONE", b"", 2**32 - 1), "unknown part b'NONE'"),
+        (frame(b"ABOU", zlib.compress(b'{"run": "\xff"}')), "its head can't be read"),
     ],
-    ids=["unpacked", "stated", "unknown"],
+    ids=["unpacked", "stated", "unknown", "no Unicode"],
 )
 def test_no_part_of_a_file_takes_more_memory_than_its_kind_may_have(tmp_path: Path, part: bytes, expected: str) -> None:
     (tmp_path / "x.tandem").write_bytes(b"tandem-recording 1\n" + part)

@@ -158,6 +158,22 @@ async def test_what_is_in_a_hidden_namespace_can_not_be_found_out_by_changing_it
         assert (await post(url, {"edits": [{"edit": "removePod", "pod": "default/web"}]}, token="asker"))[0] == 200
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"edit": "delete", "kind": "Service", "name": "absent"},
+        {"edit": "delete", "kind": "PodGroup", "name": "absent", "namespace": ""},
+        {"edit": "put", "object": {"kind": "Service", "metadata": {"name": "web", "namespace": ""}}},
+        {"edit": "put", "object": {"kind": "Pod", "metadata": {"name": "web"}}},
+    ],
+)
+async def test_an_object_without_a_namespace_is_one_of_the_default_namespace(tmp_path: Path, edit: Any) -> None:
+    async with asking(small(), tmp_path) as (url, rights):
+        rights.allowed = {("asker", "create", PATH)}
+        status, refused = await post(url, {"edits": [edit]}, token="asker")
+        assert (status, refused["message"]) == (400, "it changes objects of a namespace whose pods you may not see")
+
+
 async def test_what_the_asker_has_made_up_is_named_wherever_it_would_be(tmp_path: Path) -> None:
     async with asking(small(), tmp_path) as (url, rights):
         rights.allowed = {("asker", "create", PATH)}

@@ -273,3 +273,13 @@ def test_the_search_says_when_its_time_was_up_even_within_a_trial() -> None:
     found = helps(cluster, is_over=lambda: next(asked, True))
     assert found.bound == SECONDS
     assert found.trials < helps(cluster).trials
+
+
+def test_a_member_that_is_being_deleted_can_not_be_helped() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="2")
+    cluster.group(min_count=3)
+    cluster.members(3, cpu="1")
+    cluster.schedule_all()
+    cluster.terminate("g0")
+    assert nodes(helps(cluster)) == {"start with 2 pods in place of 3": {"n": 2}}

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.compose import build_profiles
 from scheduler.config.loading import load
-from scheduler.engine.questions.answers import ASKED, EVICTED, PREEMPTED, SECONDS, WAITING
+from scheduler.engine.questions.answers import ADDED, ASKED, EVICTED, PREEMPTED, SECONDS, WAITING
 from scheduler.engine.questions.edits import (
     AddNodes,
     AddTaint,
@@ -225,6 +225,21 @@ def test_objects_come_and_go() -> None:
     assert nodes_of(ask(cluster, PutObject(new), workloads=plain)) == {"p": "n9"}
     cluster.show(builders.budget("b", {"app": "x"}, allowed=0))
     assert ask(cluster, DeleteObject("PodDisruptionBudget", "b", "default"), workloads=plain).pending == 1
+
+
+@pytest.mark.parametrize("uid", ["", "pod-w"])
+def test_a_waiting_pod_in_whose_place_another_is_put_is_tried_in_its_new_form_alone(uid: str) -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="2")
+    cluster.pod("w", cpu="2")
+    cluster.pod("v", cpu="1")
+    new = {"kind": "Pod", **pod_json("w", cpu="1")}
+    new["metadata"]["uid"] = uid
+    answer = ask(cluster, PutObject({"kind": "Pod", **pod_json("w", cpu="100")}), PutObject(new))
+    assert sorted((one.pod, one.origin, one.node) for one in answer.placements) == [
+        ("default/v", WAITING, "n0"),
+        ("default/w", ADDED, "n0"),
+    ]
 
 
 def test_another_configuration_decides_otherwise() -> None:

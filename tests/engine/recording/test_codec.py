@@ -25,7 +25,9 @@ from scheduler.engine.recording.entries import (
     decode_entry,
     encode_beginning,
     encode_entry,
+    encode_recorded,
 )
+from scheduler.engine.recording.replay import RecordedInput
 from scheduler.messages import stimuli
 from scheduler.messages.now import Now
 from scheduler.objects.kinds import READ_KINDS, Kind
@@ -121,5 +123,16 @@ def test_a_beginning_that_nothing_can_begin_with_is_refused(beginning: Beginning
 
 def test_an_input_of_a_time_that_can_not_be_shown_is_refused() -> None:
     data = encode_entry(Entry(NextPod(), Now(0.0, MAX_WALL + 1), []))
+    with pytest.raises(UnreadableInput, match="input 1 can't be read"):
+        decode_entry(data, 1)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [b"", b"\xa1\xff", msgspec.msgpack.encode([("Decision", ["a pod", "and no more"])])],
+    ids=["empty", "no Unicode", "half a decision"],
+)
+def test_an_input_whose_outcome_can_not_be_read_is_refused(outcome: bytes) -> None:
+    data = encode_recorded(RecordedInput(1, NextPod(), NOW, b""), outcome)
     with pytest.raises(UnreadableInput, match="input 1 can't be read"):
         decode_entry(data, 1)
