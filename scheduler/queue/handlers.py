@@ -167,7 +167,8 @@ class EventHandlers:
     def _pod_observed(self, pod: Pod, now: Now) -> Aftermath:
         info = PodInfo(pod)
         old = self._known_pods.get(info.key)
-        if old is not None and old.uid != info.uid:
+        if old is not None and (old.uid != info.uid or (old.node_name and not info.node_name)):
+            # It was made again, or is no longer bound, as when etcd was restored from a backup.
             self._pod_deleted(old, True, now)
             self._queue.finish_waking()
             old = None
@@ -390,8 +391,7 @@ def _is_overtaken(kind: Kind, old: ApiObject, new: ApiObject) -> bool:
     """Whether an observed claim is older than the known one, as learned from the answer to our write (dra.md §11)."""
     if kind is not Kind.RESOURCE_CLAIM or old.uid != new.uid:
         return False
-    before, after = old.resource_version, new.resource_version
-    return before.isdigit() and after.isdigit() and int(after) < int(before)
+    return 0 < new.version_number < old.version_number
 
 
 def _is_same_version(old: ApiObject, new: ApiObject) -> bool:
