@@ -1,8 +1,7 @@
 """Keeps the engine informed of every object of one kind: list, watch, and list again when the watch has lost its place.
 
-One class serves every kind that decisions read. It runs until cancelled, and no answer of the API server can make it
-miss a deletion for good: each new list is compared with the known objects (docs/kube-scheduler/cycle.md §1, traps 71,
-72).
+One class serves every kind that decisions read. It runs until cancelled, and no answer makes it miss a deletion for
+good: each new list is compared with the known objects (docs/kube-scheduler/cycle.md §1, traps 71, 72).
 
 Errors never remove known objects: only a watch event, a complete list, or discovery does, the latter where the kind is
 optional and no longer served. Every wait is bounded, and retries back off.
@@ -281,6 +280,7 @@ class Reflector:
                 if lasted >= STEADY_WATCH_SECONDS:
                     self._backoff.reset()
         if had_news:
+            self._outage.recovered(self.kind.value)
             return SHORT_WATCH_SECONDS - lasted if lasted < SHORT_WATCH_SECONDS else None
         self._count_resume()
         return self._backoff.next_seconds() if lasted < SHORT_WATCH_SECONDS else None
@@ -368,6 +368,7 @@ class Reflector:
         self._pass_on(self.mirror.clear())
         self.resource_version = ""
         self._mark_heard()
+        self._outage.recovered(self.kind.value)
         self.health = Health.MISSING_KIND
         if "missing kind" not in self._reported:
             self._reported.add("missing kind")
