@@ -44,8 +44,6 @@ from scheduler.objects.wire import (
 )
 
 PAGE_SIZE = 500
-WATCH_SECONDS = (240, 300)
-"""Bounds of a watch's duration in seconds, which is chosen at random so that not all watches end at once."""
 RESUMES_BEFORE_RELIST = 5
 SHORT_WATCH_SECONDS = 1.0
 """The minimum time between the starts of two watches."""
@@ -75,12 +73,13 @@ class Intake(Protocol):
 
 
 class WatchTimes(Struct, frozen=True):
-    """Durations in seconds. ``idle``: the time without a byte after which a watch counts as dead; kube-apiserver sends
-    a bookmark every 60 to 75 s. ``missing_kind``: the interval of discovery requests for a kind that is not served.
-    ``max_retry_after``: the upper bound of the server's Retry-After. ``quiet``: a watch that breaks or ends without a
-    line after a longer silence is followed by a list, so that the next bookmark, at most 75 s later, comes before the
-    silence counts as too long (``MAX_SILENCE_SECONDS``)."""
+    """Durations in seconds. ``watch``: bounds of a watch's, chosen at random so that not all end at once; it ends
+    ``idle`` later even if the server does not end it. ``idle``: the time without a byte after which a watch counts as
+    dead; kube-apiserver sends a bookmark every 60 to 75 s. ``missing_kind``: the interval of discovery requests for a
+    kind that is not served. ``max_retry_after``: the most of a Retry-After. ``quiet``: a watch without a line that ends
+    after a longer silence is followed by a list, so that a bookmark comes before ``MAX_SILENCE_SECONDS`` are over."""
 
+    watch: tuple[int, int] = (240, 300)
     idle: float = 90.0
     quiet: float = MAX_SILENCE_SECONDS - 75.0
     missing_kind: float = 60.0
@@ -257,16 +256,17 @@ class Reflector:
     async def _watch(self) -> float | None:
         """Runs one watch request, from where the last one ended, until the server ends it in order. Returns the wait in
         seconds before the next one, None for no wait."""
+        idle, seconds = self.reading.times.idle, random.randint(*self.reading.times.watch)
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": self.resource_version,
-            "timeoutSeconds": str(random.randint(*WATCH_SECONDS)),
+            "timeoutSeconds": str(seconds),
             **self.selector,
         }
-        lines = Lines()
-        had_news = False
-        async with self._client.stream(self.path, query=query, idle_seconds=self.reading.times.idle) as body:
+        lines, had_news = Lines(), False
+        stream = self._client.stream(self.path, query=query, idle_seconds=idle)
+        async with stream as body, asyncio.timeout(seconds + idle):
             self.health = Health.WATCHING
             opened = time.monotonic()
             try:
