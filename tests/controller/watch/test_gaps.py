@@ -1,4 +1,4 @@
-"""Lists that show an older state than is known, as when etcd was restored from a backup."""
+"""Lists after a gap: what happened in it comes in another order, or etcd was restored to an older state."""
 
 from __future__ import annotations
 
@@ -64,3 +64,35 @@ def test_a_claim_that_is_no_longer_allocated_frees_its_devices() -> None:
     cluster.advance(330)
     cluster.schedule_all()
     assert cluster.node_of("a") == "n"
+
+
+def waiting_for(listed: Listed, *claims: str) -> None:
+    """Pods that wait for the only device, each with its claim."""
+    cluster = listed.cluster
+    cluster.node("n")
+    cluster.show(build(DeviceClass, device_documents.device_class("gpus", "true")))
+    cluster.show(build(ResourceSlice, device_documents.resource_slice("n", device_documents.gpu("gpu-0"))))
+    for name in claims:
+        cluster.pod(name, spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": name}]})
+
+
+def test_a_device_that_has_gone_from_one_claim_to_another_during_a_gap_is_taken() -> None:
+    """Another scheduler gave it to the claim that the list shows first."""
+    for gave_up in ((), (a_claim("z", "9"),)):
+        listed = Listed(Kind.RESOURCE_CLAIM)
+        listed.shows(a_claim("a", "4"), a_claim("mine", "5"), a_claim("z", "6", HELD))
+        listed.shows(a_claim("a", "8", HELD), a_claim("mine", "5"), *gave_up)
+        waiting_for(listed, "mine")
+        listed.cluster.schedule_all()
+        assert listed.cluster.node_of("mine") == ""
+
+
+def test_a_device_that_was_given_up_during_a_gap_wakes_who_waits_for_it() -> None:
+    listed = Listed(Kind.RESOURCE_CLAIM)
+    listed.shows(a_claim("mine", "5"), a_claim("z", "6", HELD))
+    waiting_for(listed, "mine")
+    listed.cluster.schedule_all()
+    listed.shows(a_claim("mine", "5"), a_claim("z", "9"))
+    listed.cluster.advance(20)
+    listed.cluster.schedule_all()
+    assert listed.cluster.node_of("mine") == "n"
