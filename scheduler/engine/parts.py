@@ -97,6 +97,7 @@ class EngineParts:
         self.group_reports = GroupReports(limits.remembered_attempts)
         self.watching = Watching(
             self.documents,
+            self.cache.objects,
             self.known_pods,
             self.handlers,
             self.bindings,

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from scheduler.cluster.devices.special_claims import pod_of_special_claim
+from scheduler.cluster.object_store import ObjectStore
 from scheduler.engine.binding_cycle import BindingCycles
 from scheduler.engine.failure import FailureReports
 from scheduler.engine.group_reports import GroupReports
@@ -18,6 +20,7 @@ from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, WriteFinis
 from scheduler.objects.kinds import Kind, kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
+from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.queue.handlers import EventHandlers
 
 
@@ -25,6 +28,7 @@ class Watching(Struct, frozen=True):
     """Applies watch events; holds no state."""
 
     _documents: Documents
+    _objects: ObjectStore
     _known_pods: ReadsPods
     _handlers: EventHandlers
     _bindings: BindingCycles
@@ -67,9 +71,19 @@ class Watching(Struct, frozen=True):
     def written(self, outcome: WriteFinished, now: Now) -> Sequence[Step]:
         """A write has ended: the object in its answer is applied before the watch shows it."""
         written = outcome.written
-        steps = self._apply_observed(kind_of(written), written, now) if written is not None else ()
+        is_there = written is not None and self._is_there(written)
+        steps = self._apply_observed(kind_of(written), written, now) if written is not None and is_there else ()
         self._handlers.write_answered(outcome.ticket)
         return steps
+
+    def _is_there(self, written: ApiObject) -> bool:
+        """Whether the object in an answer still exists: the watch may have shown its deletion before the answer came,
+        and would never take away what came back. One that was made for a pod is new."""
+        known = self._objects.get(kind_of(written), written.key)
+        if known is not None:
+            return known.uid == written.uid
+        made_for = pod_of_special_claim(written) if isinstance(written, ResourceClaim) else None
+        return made_for is not None and self._known_pods.by_uid(made_for) is not None
 
     def allocation_sent(self, step: AllocationSent, _now: Now) -> Sequence[Step]:
         self._handlers.allocation_sent(step.ticket, step.claim_uid)

@@ -10,8 +10,7 @@ def is_overtaken(kind: Kind, old: ApiObject, new: ApiObject) -> bool:
     """Whether an observed claim is older than the known one, as learned from the answer to our write (dra.md §11)."""
     if kind is not Kind.RESOURCE_CLAIM or old.uid != new.uid:
         return False
-    before, after = old.resource_version, new.resource_version
-    return before.isdigit() and after.isdigit() and int(after) < int(before)
+    return 0 < new.version_number < old.version_number
 
 
 def is_same_version(old: ApiObject, new: ApiObject) -> bool:

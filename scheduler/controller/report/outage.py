@@ -25,7 +25,8 @@ class Outage:
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
         self._kinds: dict[int, dict[str, None]] = {}
-        """Status (0: no answer) → the kinds that met it and have not been listed since."""
+        """Status (0: no answer) → the kinds that met it and have not been listed since, nor watched until an end in
+        order, nor found not to be served."""
         self._reported_at: dict[int, float] = {}
 
     @property
@@ -52,7 +53,7 @@ class Outage:
         log.error(text, kind=kind, error=str(error), status=error.status, **also)
 
     def recovered(self, kind: str) -> None:
-        """A kind was listed: when it was the last one, that is logged."""
+        """A kind is listed or watched again, or is not served: when it was the last one, that is logged."""
         for status, kinds in list(self._kinds.items()):
             kinds.pop(kind, None)
             if not kinds:

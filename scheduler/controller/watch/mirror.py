@@ -19,6 +19,7 @@ from scheduler.errors import InvalidObject
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
+from scheduler.objects.resource_claims import Allocation, ResourceClaim
 from scheduler.objects.sharing import Sharing
 from scheduler.objects.wire import DELETED, ListPage, WatchEvent
 
@@ -43,6 +44,8 @@ class Mirror:
         self._sharing = Sharing()
         self._endings = Endings()
         self._listed: set[str] = set()
+        self._put_off: list[tuple[ApiObject, bytes]] = []
+        """The changed claims of the list so far."""
         self._deleted: set[str] | None = None
         self._reported: set[str] = set()
 
@@ -50,10 +53,11 @@ class Mirror:
 
     def begin_list(self) -> None:
         self._listed = set()
+        self._put_off = []
         self.unreadable = set()
 
     def take_page(self, page: ListPage) -> list[Stimulus]:
-        """New and changed objects of a part of a list."""
+        """New and changed objects of a part of a list; those of claims come with the list's end."""
         stimuli: list[Stimulus] = []
         for fault in page.faults:
             self._reject(fault, stimuli)
@@ -62,7 +66,10 @@ class Mirror:
             self._listed.add(key)
             known = self.known.get(key)
             if known is None or known.metadata.resource_version != read.metadata.resource_version:
-                self._observe(key, known, read, stimuli, document)
+                if self.kind is Kind.RESOURCE_CLAIM:
+                    self._put_off.append((read, document))
+                else:
+                    self._observe(key, known, read, stimuli, document)
         return stimuli
 
     def end_list(self) -> list[Stimulus]:
@@ -73,7 +80,10 @@ class Mirror:
         stale = [key for key in self.known if key not in self._listed]
         self._listed = set()
         self._endings.clear()
-        return [ObjectDeleted(self.kind, self.known.pop(key), is_stale=True) for key in stale]
+        changed, self._put_off = self._put_off, []
+        stimuli: list[Stimulus] = [ObjectDeleted(self.kind, self.known.pop(key), is_stale=True) for key in stale]
+        self._observe_all(changed, stimuli)
+        return stimuli
 
     def clear(self) -> list[Stimulus]:
         """Deletions of all objects: the kind is not served."""
@@ -125,9 +135,20 @@ class Mirror:
         stimuli: list[Stimulus] = [
             ObjectDeleted(self.kind, self.known.pop(key), is_stale=True) for key in gone if key in self.known
         ]
-        for one, document in missed:
-            self._observe(one.key, self.known.get(one.key), one, stimuli, document)
+        self._observe_all(missed, stimuli)
         return stimuli
+
+    def _observe_all(self, changed: Sequence[tuple[ApiObject, bytes]], stimuli: list[Stimulus]) -> None:
+        """Changes without their order in time. Of claims those come first that give devices up: two claims may have had
+        a device one after the other, and when either gives it up, it is free (docs/kube-scheduler/dra.md §11)."""
+        first = [change for change in changed if _allocation_of(change[0]) is None]
+        others = [change for change in changed if _allocation_of(change[0]) is not None]
+        for read, _ in changed:
+            known = self.known.get(read.key)
+            if known is not None and _is_another_claim(known, read):
+                stimuli.append(ObjectDeleted(self.kind, self.known.pop(read.key), is_stale=True))
+        for read, document in (*first, *others):
+            self._observe(read.key, self.known.get(read.key), read, stimuli, document)
 
     # --- one object ---------------------------------------------------------------------------------------------------
 
@@ -167,3 +188,17 @@ class Mirror:
                 name=error.name[:MAX_LOGGED],
                 reason=error.reason[:MAX_LOGGED],
             )
+
+
+def _allocation_of(one: ApiObject) -> Allocation | None:
+    return one.allocation if isinstance(one, ResourceClaim) else None
+
+
+def _is_another_claim(known: ApiObject, read: ApiObject) -> bool:
+    """Whether a claim is to be taken as one that was made again: it has got other devices; or it is older, as when etcd
+    was restored from a backup. The engine takes no older version of a claim: answers to writes come before the watch.
+    """
+    if not isinstance(read, ResourceClaim):
+        return False
+    before, after = _allocation_of(known), read.allocation
+    return version_of(read) < version_of(known) or (before is not None and after is not None and before != after)

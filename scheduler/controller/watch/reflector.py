@@ -1,8 +1,7 @@
 """Keeps the engine informed of every object of one kind: list, watch, and list again when the watch has lost its place.
 
-One class serves every kind that decisions read. It runs until cancelled, and no answer of the API server can make it
-miss a deletion for good: each new list is compared with the known objects (docs/kube-scheduler/cycle.md §1, traps 71,
-72).
+One class serves every kind that decisions read. It runs until cancelled, and no answer makes it miss a deletion for
+good: each new list is compared with the known objects (docs/kube-scheduler/cycle.md §1, traps 71, 72).
 
 Errors never remove known objects: only a watch event, a complete list, or discovery does, the latter where the kind is
 optional and no longer served. Every wait is bounded, and retries back off.
@@ -45,8 +44,6 @@ from scheduler.objects.wire import (
 )
 
 PAGE_SIZE = 500
-WATCH_SECONDS = (240, 300)
-"""Bounds of a watch's duration in seconds, which is chosen at random so that not all watches end at once."""
 RESUMES_BEFORE_RELIST = 5
 SHORT_WATCH_SECONDS = 1.0
 """The minimum time between the starts of two watches."""
@@ -76,12 +73,13 @@ class Intake(Protocol):
 
 
 class WatchTimes(Struct, frozen=True):
-    """Durations in seconds. ``idle``: the time without a byte after which a watch counts as dead; kube-apiserver sends
-    a bookmark every 60 to 75 s. ``missing_kind``: the interval of discovery requests for a kind that is not served.
-    ``max_retry_after``: the upper bound of the server's Retry-After. ``quiet``: a watch that breaks or ends without a
-    line after a longer silence is followed by a list, so that the next bookmark, at most 75 s later, comes before the
-    silence counts as too long (``MAX_SILENCE_SECONDS``)."""
+    """Durations in seconds. ``watch``: bounds of a watch's, chosen at random so that not all end at once; it ends
+    ``idle`` later even if the server does not end it. ``idle``: the time without a byte after which a watch counts as
+    dead; kube-apiserver sends a bookmark every 60 to 75 s. ``missing_kind``: the interval of discovery requests for a
+    kind that is not served. ``max_retry_after``: the most of a Retry-After. ``quiet``: a watch without a line that ends
+    after a longer silence is followed by a list, so that a bookmark comes before ``MAX_SILENCE_SECONDS`` are over."""
 
+    watch: tuple[int, int] = (240, 300)
     idle: float = 90.0
     quiet: float = MAX_SILENCE_SECONDS - 75.0
     missing_kind: float = 60.0
@@ -258,16 +256,17 @@ class Reflector:
     async def _watch(self) -> float | None:
         """Runs one watch request, from where the last one ended, until the server ends it in order. Returns the wait in
         seconds before the next one, None for no wait."""
+        idle, seconds = self.reading.times.idle, random.randint(*self.reading.times.watch)
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": self.resource_version,
-            "timeoutSeconds": str(random.randint(*WATCH_SECONDS)),
+            "timeoutSeconds": str(seconds),
             **self.selector,
         }
-        lines = Lines()
-        had_news = False
-        async with self._client.stream(self.path, query=query, idle_seconds=self.reading.times.idle) as body:
+        lines, had_news = Lines(), False
+        stream = self._client.stream(self.path, query=query, idle_seconds=idle)
+        async with stream as body, asyncio.timeout(seconds + idle):
             self.health = Health.WATCHING
             opened = time.monotonic()
             try:
@@ -281,6 +280,7 @@ class Reflector:
                 if lasted >= STEADY_WATCH_SECONDS:
                     self._backoff.reset()
         if had_news:
+            self._outage.recovered(self.kind.value)
             return SHORT_WATCH_SECONDS - lasted if lasted < SHORT_WATCH_SECONDS else None
         self._count_resume()
         return self._backoff.next_seconds() if lasted < SHORT_WATCH_SECONDS else None
@@ -368,6 +368,7 @@ class Reflector:
         self._pass_on(self.mirror.clear())
         self.resource_version = ""
         self._mark_heard()
+        self._outage.recovered(self.kind.value)
         self.health = Health.MISSING_KIND
         if "missing kind" not in self._reported:
             self._reported.add("missing kind")

@@ -109,3 +109,35 @@ async def test_an_answer_that_is_no_list_takes_nothing_away(
         cluster.server.close_watches()
         await until(lambda: not cluster.faults.rules and reflector.health is Health.WATCHING)
         assert seen.events == [("+", "n1")]
+
+
+def lines_of(log_lines: list[dict[str, Any]], event: str) -> int:
+    return len([line for line in log_lines if line["event"] == event])
+
+
+async def test_after_an_outage_a_kind_that_is_not_served_is_not_waited_for(
+    cluster: EmbeddedCluster, client: ApiClient, log_lines: list[dict[str, Any]]
+) -> None:
+    cluster.faults.drop("GET", DEVICE_CLASSES, times=1_000)
+    async with running(client, Kind.DEVICE_CLASS) as (reflector, _):
+        await until(lambda: lines_of(log_lines, "API server can't be watched, trying again") == 1)
+        cluster.server.absent.add("deviceclasses.resource.k8s.io")
+        cluster.faults.clear()
+        await until(lambda: reflector.health is Health.MISSING_KIND)
+        assert lines_of(log_lines, "API server answers again") == 1
+
+
+async def test_after_an_outage_a_watch_that_goes_on_ends_it_as_a_list_does(
+    cluster: EmbeddedCluster, client: ApiClient, log_lines: list[dict[str, Any]]
+) -> None:
+    async with running(client, Kind.NODE) as (reflector, seen):
+        await until(lambda: reflector.health is Health.WATCHING)
+        cluster.faults.drop("GET", "^/api/v1/nodes", times=2)
+        cluster.server.close_watches()
+        await until(lambda: lines_of(log_lines, "API server can't be watched, trying again") == 1)
+        await until(lambda: reflector.health is Health.WATCHING)
+        await create(client, "/api/v1/nodes", node_json("n1"))
+        await until(lambda: seen.events == [("+", "n1")])
+        cluster.server.close_watches()
+        await until(lambda: lines_of(log_lines, "API server answers again") == 1)
+        assert reflector.relists == 0

@@ -1,0 +1,68 @@
+"""Answers to writes of claims that arrive after the watch has shown what became of the claim."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from scheduler.messages.claim_commands import ReserveClaim
+from scheduler.messages.stimuli import ObjectDeleted, WriteFinished
+from scheduler.objects.devices import DeviceClass, ResourceSlice
+from scheduler.objects.kinds import Kind
+from scheduler.objects.resource_claims import ResourceClaim, ResourceClaimStatus
+from scheduler.testing.objects import build
+from tests import device_documents
+from tests.engine.driver import Cluster
+
+
+def show_claim(cluster: Cluster, name: str, **metadata: str) -> ResourceClaim:
+    document = device_documents.claim(name, "gpus")
+    document["metadata"].update(metadata)
+    claim = build(ResourceClaim, document)
+    cluster.show(claim)
+    return claim
+
+
+def reserving() -> tuple[Cluster, ResourceClaim, WriteFinished]:
+    """The only device is being allocated to the claim of pod a, and the answer is on its way."""
+    cluster = Cluster()
+    cluster.node("n")
+    cluster.show(build(DeviceClass, device_documents.device_class("gpus", "true")))
+    cluster.show(build(ResourceSlice, device_documents.resource_slice("n", device_documents.gpu("gpu-0"))))
+    claim = show_claim(cluster, "mine", uid="first", resourceVersion="5")
+    cluster.pod("a", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "mine"}]})
+    cluster.schedule()
+    write = next(one for one in cluster.sent if isinstance(one, ReserveClaim))
+    status = ResourceClaimStatus(allocation=write.allocation, reserved_for=(write.consumer,))
+    allocated = replace(claim, metadata=replace(claim.metadata, resource_version="7"), status=status)
+    return cluster, claim, WriteFinished(write.ticket, True, 200, written=allocated)
+
+
+def places_another(cluster: Cluster) -> bool:
+    """Whether the device is free for pod b's claim."""
+    show_claim(cluster, "others", uid="other", resourceVersion="10")
+    cluster.pod("b", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "others"}]})
+    cluster.schedule_all()
+    return cluster.node_of("b") == "n"
+
+
+def test_a_claim_whose_deletion_was_shown_before_the_answer_to_our_write_does_not_come_back() -> None:
+    cluster, claim, answer = reserving()
+    cluster.delete("a")
+    cluster.feed(ObjectDeleted(Kind.RESOURCE_CLAIM, claim))
+    cluster.feed(answer)
+    assert places_another(cluster)
+
+
+def test_an_answer_about_a_claim_does_not_replace_the_next_claim_of_its_name() -> None:
+    cluster, claim, answer = reserving()
+    cluster.delete("a")
+    cluster.feed(ObjectDeleted(Kind.RESOURCE_CLAIM, claim))
+    show_claim(cluster, "mine", uid="second", resourceVersion="9")
+    cluster.feed(answer)
+    assert places_another(cluster)
+
+
+def test_an_answer_that_comes_before_the_watch_shows_the_claim_counts() -> None:
+    cluster, _, answer = reserving()
+    cluster.feed(answer)
+    assert not places_another(cluster)
