@@ -143,14 +143,14 @@ class FailureReports:
         return PatchPodStatus(0, pod, condition, nominated)
 
     def _nomination_to_write(self, info: PodInfo, nomination: Nomination, now: Now) -> str | None:
-        """None if the pod's status has it already, or a write under way will set it."""
+        """None if the pod's status has it already, and no other was written that the watch may still show."""
         if nomination.mode is NominationMode.KEEP:
             return None
         wanted = nomination.node_name if nomination.mode is NominationMode.SET else ""
         present = info.pod.status.nominated_node_name
+        # However long ago: what the watch has not shown, as in a gap of it, may have been written all the same.
         written = self._last_nomination.pop(info.uid, None)
-        under_way = written.value if written is not None and written.may_still_come(now) else present
-        if wanted == present == under_way:
+        if wanted == present and (written is None or wanted == written.value):
             return None
         self._last_nomination[info.uid] = _Written(wanted, now.monotonic)
         return wanted

@@ -1,10 +1,11 @@
-"""Answers to writes of claims that arrive after the watch has shown what became of the claim."""
+"""Answers to writes of claims that arrive late, and what the watch has shown, or has not shown, until then."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from scheduler.messages.claim_commands import ReserveClaim
+from scheduler.messages.commands import PatchPodStatus
 from scheduler.messages.stimuli import ObjectDeleted, WriteFinished
 from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.kinds import Kind
@@ -66,3 +67,12 @@ def test_an_answer_that_comes_before_the_watch_shows_the_claim_counts() -> None:
     cluster, _, answer = reserving()
     cluster.feed(answer)
     assert not places_another(cluster)
+
+
+def test_a_nomination_that_the_watch_has_not_shown_for_a_minute_is_taken_back_all_the_same() -> None:
+    """It was announced before the claim was written; the watch of pods has a gap."""
+    cluster, _, answer = reserving()
+    cluster.advance(60)
+    cluster.feed(WriteFinished(answer.ticket, False, 404, "NotFound", "gone"))
+    written = [one.nominated_node_name for one in cluster.sent if isinstance(one, PatchPodStatus)]
+    assert written == ["n", ""]
