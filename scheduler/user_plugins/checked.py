@@ -15,7 +15,7 @@ import msgspec.structs
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.controller.report.plugin_watch import PLUGIN_WATCH
 from scheduler.errors import ConfigurationError, Fault, PluginError, type_and_message
-from scheduler.framework.events import EventRegistration, Hint, always_queue
+from scheduler.framework.events import EventRegistration, Hint, HintKeys, always_queue
 from scheduler.framework.per_node import PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import (
     FilterPlugin,
@@ -26,6 +26,7 @@ from scheduler.framework.plugin import (
     PreEnqueuePlugin,
     PreFilterPlugin,
     PreScorePlugin,
+    QueueSortPlugin,
     ReservePlugin,
     ScorePlugin,
 )
@@ -46,6 +47,9 @@ _CHECKS: Final[tuple[tuple[type[Plugin], str, Check], ...]] = (
     (Plugin, "concerns", lambda answer, _: None),
     (Plugin, "events", lambda answer, _: answers.check_events(answer)),
     (PreEnqueuePlugin, "pre_enqueue", lambda answer, _: answers.check_optional_refusal(answer)),
+    (PreEnqueuePlugin, "held_back", lambda answer, _: None),
+    (PreEnqueuePlugin, "may_release", lambda answer, _: None),
+    (QueueSortPlugin, "sort_key", lambda answer, _: None),
     (PreFilterPlugin, "pre_filter", lambda answer, _: answers.check_state(answer)),
     (FilterPlugin, "filter", lambda answer, asked: answers.check_verdicts(answer, asked[3], asked[2].table.size)),
     (FilterPlugin, "filter_row", lambda answer, _: answers.check_optional_refusal(answer)),
@@ -201,7 +205,8 @@ def _watching_hints(
     """The plugin's registrations, with their hints watched; ``always_queue`` is ours."""
 
     def registered(self: Plugin) -> tuple[EventRegistration, ...]:
-        return tuple([one if one.hint is always_queue else _watching_hint(one, name) for one in events(self)])
+        listed = [one if one.hint is always_queue else _watching_hint(one, name) for one in events(self)]
+        return tuple(map(_staying, listed))
 
     return registered
 
@@ -222,6 +227,26 @@ def _watching_hint(registration: EventRegistration, name: str) -> EventRegistrat
             PLUGIN_WATCH.end(began, name, "QueueingHint", pod.key)
 
     return msgspec.structs.replace(registration, hint=call)
+
+
+def _staying(registration: EventRegistration) -> EventRegistration:
+    """The registration, whose facet and keys end nothing but their own call by a SystemExit."""
+    facet, keys = registration.facet, registration.keys
+    return msgspec.structs.replace(
+        registration,
+        facet=facet and _checking_nothing(facet),
+        keys=keys and HintKeys(_checking_nothing(keys.wanted), _checking_nothing(keys.offered)),
+    )
+
+
+def _checking_nothing(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def call(asked: Any) -> Any:
+        try:
+            return function(asked)
+        except SystemExit as error:
+            raise RuntimeError(f"SystemExit: {error}") from error
+
+    return call
 
 
 def _pod_of(asked: tuple[Any, ...]) -> str:

@@ -12,8 +12,17 @@ from scheduler.compose import all_plugins, build_engine, build_profiles
 from scheduler.config.loading import load
 from scheduler.engine.commands import Command
 from scheduler.engine.engine import Engine
-from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Resource
-from scheduler.framework.plugin import FragmentReads, NodeSubset, Permitted, Plugin, Reads, Verdicts, Wait
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, HintKeys, Resource
+from scheduler.framework.plugin import (
+    FragmentReads,
+    NodeSubset,
+    Permitted,
+    Plugin,
+    PreEnqueuePlugin,
+    Reads,
+    Verdicts,
+    Wait,
+)
 from scheduler.framework.plugin_requests import RejectWaiting
 from scheduler.framework.post_filter import PostFilterAnswer, nominate
 from scheduler.messages.commands import BindPod, PatchPodStatus, ReportProblem, WriteEvent
@@ -287,6 +296,39 @@ def test_a_plugin_that_wants_to_leave_as_it_states_what_it_reads_is_named(
     cluster.pod("p")
     cluster.schedule()
     assert cluster.said("p") == [note]
+
+
+@pytest.mark.parametrize(
+    "registered",
+    [
+        {"facet": leaving},
+        {"facet": lambda node: 0, "keys": HintKeys(leaving, leaving)},
+        {"facet": lambda node: 0, "keys": HintKeys(lambda pod: ((frozenset(("x",)),),), leaving)},
+    ],
+)
+def test_where_a_facet_or_a_key_wants_to_leave_the_hint_is_asked(registered: dict[str, Any]) -> None:
+    class Registering(samples.Rack):
+        def events(self) -> Any:
+            return (EventRegistration(ClusterEvent(Resource.NODE, Action.ADD), lambda *_: Hint.QUEUE, **registered),)
+
+    cluster = Cluster(checked(Registering, "Mine", "plugins[0]"))
+    cluster.node("a")
+    cluster.pod("p", labels={"rack": "r"})
+    cluster.settle()
+    assert cluster.place("p") == "unschedulable"
+    cluster.node("b")
+    assert cluster.place("p") == "backoff"
+
+
+@pytest.mark.parametrize("method", ["held_back", "may_release"])
+def test_a_plugin_that_wants_to_leave_as_it_says_what_it_gates_is_reported(method: str) -> None:
+    attributes = {"name": "Gating", "pre_enqueue": lambda self, pod, context: unschedulable("no"), method: leaving}
+    plugin = type("Gating", (PreEnqueuePlugin,), attributes)
+    cluster = Cluster(checked(plugin, "Mine", "plugins[0]"))
+    cluster.pod("p")
+    cluster.node("a")
+    assert cluster.place("p") == "gated"
+    assert set(cluster.problems()) == {f"PreEnqueue plugin Mine raised in {method}: RuntimeError: SystemExit: 3"}
 
 
 def test_a_hint_that_wants_to_leave_counts_as_try_the_pod() -> None:
