@@ -94,6 +94,7 @@ class PodCounts:
         """How many ids mean nothing any more."""
         self._is_asked_directly = False
         """Whether any pod group may have been counted for a query that has no counter."""
+        self._made = 0
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -169,6 +170,12 @@ class PodCounts:
     def __len__(self) -> int:
         """How many queries are kept."""
         return len(self._counters)
+
+    @property
+    def asked(self) -> tuple[int, bool]:
+        """Changes with each new query. A fork that was made before it does not count for it, so that ``changes`` does
+        not grow there with the pods that match."""
+        return self._made, self._is_asked_directly
 
     # --- the tally ----------------------------------------------------------------------------------------------------
 
@@ -272,6 +279,7 @@ class PodCounts:
         if not self._until_weighed:
             self._shed()
         query_id = next(self._new_ids)
+        self._made += 1
         self._counters[query_id] = _Counter(query, next(self._clock))
         self._index.put(query_id, *query)
         for key in self._matching_groups(query):

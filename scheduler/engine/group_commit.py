@@ -49,7 +49,8 @@ Latest = Callable[[str], PodInfo | None]
 class Commit:
     """The commit of one group.
 
-    ``place`` each member, then ask ``is_whole``; then ``hand_over`` each outcome, or ``take_back`` each that is held.
+    ``begin``, ``place`` each member, then ask ``is_whole``; then ``hand_over`` each outcome, or ``take_back`` each that
+    is held.
     """
 
     def __init__(self, context: CycleContext, unit: GroupUnit, trial: Trial, latest: Latest) -> None:
@@ -61,6 +62,10 @@ class Commit:
         self._is_feasible = False
         self.held: dict[str, Held] = {}
         """By UID: the pods that count on their nodes, and have not been handed over."""
+
+    def begin(self) -> None:
+        for member in self._unit.members if self._trial.drops_nominations else ():
+            self._context.nominator.delete(member.uid)
 
     def place(self, member: Member, now: Now) -> Steps[None]:
         """The member counts on the node that was found for it, or is left out. Nothing may change in its pauses."""

@@ -81,6 +81,8 @@ class Trial(Struct, eq=False):
     """How the group as a whole makes room."""
     gives_up_room: bool = False
     """Whether it would not fit even in place of all that it may remove: what its members are nominated to is free."""
+    drops_nominations: bool = False
+    """Whether it fits only as long as no member counts on the node that it is nominated to."""
     placement: Placement | None = None
     placements: int = 0
     """How many placements were tried."""

@@ -186,6 +186,7 @@ class GroupCycles:
         commit = under_way.commit = Commit(self._context, unit, trial, self._waiting)
         outcomes: dict[str, CycleOutcome] | None = None
         if trial.result is GroupResult.SCHEDULED:
+            commit.begin()
             for member in unit.members:
                 for _ in commit.place(member, now):
                     yield None

@@ -60,7 +60,20 @@ def search_with_preemption(context: CycleContext, unit: GroupUnit, now: Now) -> 
     group = context.cache.groups.get(unit.key)
     if group is None or not group.preempts_as_one:
         return trial
+    if any(context.nominator.nominated_node(member.uid) for member in unit.members):
+        # In its room, members that concern each other may fit one after the other, and not beside those that are yet to
+        # come. Without victims to wait for, nothing else would ever end their nominations.
+        again = yield from search(_without_nominations(forked(context), unit), unit, now)
+        if again.result is GroupResult.SCHEDULED:
+            again.drops_nominations = True
+            return again
     return (yield from _make_room(context, unit, group, trial, now))
+
+
+def _without_nominations(context: CycleContext, unit: GroupUnit) -> CycleContext:
+    for member in unit.members:
+        context.nominator.delete(member.uid)
+    return context
 
 
 def _make_room(context: CycleContext, unit: GroupUnit, group: Group, failed: Trial, now: Now) -> Search:
@@ -113,9 +126,7 @@ def _weighed(units: Iterable[Unit], now: Now) -> Generator[Calls, Answers, list[
 
 def _emptied(context: CycleContext, unit: GroupUnit, units: Sequence[Unit]) -> Generator[Calls, Answers, CycleContext]:
     """A fork without these units. Members have no nomination there: the search starts afresh."""
-    emptied = forked(context)
-    for member in unit.members:
-        emptied.nominator.delete(member.uid)
+    emptied = _without_nominations(forked(context), unit)
     for each in units:
         take_away(emptied, each)
         yield PAUSE
@@ -258,10 +269,8 @@ def still_helps(context: CycleContext, unit: GroupUnit, trial: Trial, latest: La
     began."""
     if not isinstance(trial.room, Remove):
         return True
-    fork = forked(context)
+    fork = _without_nominations(forked(context), unit)
     for victim in trial.room.victims:
         fork.cache.remove_pod(victim.uid)
-    for member in unit.members:
-        fork.nominator.delete(member.uid)
     waiting = {member.uid: info for member in unit.members if (info := latest(member.uid)) is not None}
     return holds(fork, unit, trial.nodes, now, waiting)

@@ -142,12 +142,13 @@ class ClassCache:
 
     def fork(self, cluster: ClusterCache) -> ClassCache:
         """A cache for a fork of ``cluster``, the cluster of this cache, made at the same time. It reads this cache's
-        answers until ``cluster`` changes, and writes only its own."""
+        answers until ``cluster`` changes or counts pods that the fork does not count, and writes only its own."""
         view, journal = cluster.view, cluster.journal
-        versions, rows_version = view.versions, journal.version
+        versions, rows_version, asked = view.versions, journal.version, view.pod_counts.asked
 
         def below() -> ClassCache | None:
-            return self if journal.version == rows_version and view.versions == versions else None
+            is_unchanged = journal.version == rows_version and view.versions == versions
+            return self if is_unchanged and view.pod_counts.asked == asked else None
 
         def templates_below() -> Templates | None:
             return self._templates if below() is not None else None
