@@ -95,6 +95,7 @@ class PodCounts:
         self._is_asked_directly = False
         """Whether any pod group may have been counted for a query that has no counter."""
         self._made = 0
+        """How many queries got a counter here; ids do not say, as forks share them."""
 
     # --- asking -------------------------------------------------------------------------------------------------------
 

@@ -146,9 +146,9 @@ class ConfigurationReloader:
                 self._is_gone("Configuration file", path)
             is_there = stamp is not None
             if stamp is not None and stamp != seen and (text := _text_of(path)) is not None:
-                is_as_started, seen = seen is None and text == self._in_force, stamp
-                if not is_as_started:
+                if seen is not None or text != self._in_force:
                     self.offer(text, path)
+                seen = stamp
             await asyncio.sleep(seconds)
 
     async def _take_or_reject(self, text: bytes, origin: str) -> None:

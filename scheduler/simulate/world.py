@@ -315,7 +315,7 @@ class World:
                         self.trouble.write_seconds, "plugin", partial(self.writes.answer, done, self.writes.life)
                     )
                 case StopPlugins():
-                    pass
+                    pass  # Answers that come too late are the engine's to ignore.
                 case _:
                     self.send(command)
 

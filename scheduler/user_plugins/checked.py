@@ -157,12 +157,11 @@ def _validation(plugin_type: type[Plugin]) -> Any:
 
 
 def _checking(method: Callable[..., Any], check: Check) -> Callable[..., Any]:
+    contained = _contained(method)
+
     @functools.wraps(method)
     def call(self: Plugin, *asked: Any) -> Any:
-        try:
-            answer = method(self, *asked)
-        except SystemExit as error:
-            raise RuntimeError(f"SystemExit: {error}") from error
+        answer = contained(self, *asked)
         check(answer, asked)
         return answer
 
@@ -212,16 +211,14 @@ def _watching_hints(
 
 
 def _watching_hint(registration: EventRegistration, name: str) -> EventRegistration:
-    hint = registration.hint
+    hint: Callable[..., Hint] = _contained(registration.hint)
 
     def call(pod: Any, old: Any, new: Any) -> Hint:
         began = PLUGIN_WATCH.begin()
         try:
             return hint(pod, old, new)
-        except (Exception, SystemExit) as error:
+        except Exception as error:
             PLUGIN_WATCH.raised(error, name, "QueueingHint", pod.key)
-            if isinstance(error, SystemExit):
-                raise RuntimeError(f"SystemExit: {error}") from error
             raise
         finally:
             PLUGIN_WATCH.end(began, name, "QueueingHint", pod.key)
@@ -234,15 +231,18 @@ def _staying(registration: EventRegistration) -> EventRegistration:
     facet, keys = registration.facet, registration.keys
     return msgspec.structs.replace(
         registration,
-        facet=facet and _checking_nothing(facet),
-        keys=keys and HintKeys(_checking_nothing(keys.wanted), _checking_nothing(keys.offered)),
+        facet=facet and _contained(facet),
+        keys=keys and HintKeys(_contained(keys.wanted), _contained(keys.offered)),
     )
 
 
-def _checking_nothing(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def call(asked: Any) -> Any:
+def _contained(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with a RuntimeError in place of a SystemExit, which would end the process."""
+
+    @functools.wraps(function)
+    def call(*asked: Any) -> Any:
         try:
-            return function(asked)
+            return function(*asked)
         except SystemExit as error:
             raise RuntimeError(f"SystemExit: {error}") from error
 
