@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import select
 import sys
 from typing import Final
 
@@ -43,7 +44,9 @@ def main(arguments: list[str] | None = None, name: str = "tandem") -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Its reader has seen enough, as ``head`` does.
+        if not has_lost_its_reader():
+            raise
+        # Who reads the output has seen enough, as ``head`` has.
         _print_no_more()
         return 1
     except OSError as error:
@@ -58,6 +61,13 @@ def main(arguments: list[str] | None = None, name: str = "tandem") -> int:
             raise
         complain(f"{wrong!a} is not UTF-8")
         return 1
+
+
+def has_lost_its_reader() -> bool:
+    """Whether standard output has no reader any more; else the pipe that broke is a connection of the command."""
+    state = select.poll()
+    state.register(sys.stdout, select.POLLOUT)
+    return any(what & (select.POLLERR | select.POLLHUP) for _, what in state.poll(0))
 
 
 def _print_no_more() -> None:

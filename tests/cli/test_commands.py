@@ -81,6 +81,19 @@ def test_a_reader_that_has_seen_enough_gets_no_traceback(words: list[str]) -> No
     assert (answer.returncode, answer.stderr) == (1, "")
 
 
+@pytest.mark.parametrize("is_read", [True, False])
+def test_only_output_without_a_reader_is_taken_for_a_reader_that_has_gone(is_read: bool) -> None:
+    reading, writing = os.pipe()
+    if not is_read:
+        os.close(reading)
+    asking = "import sys; from scheduler.cli.main import has_lost_its_reader; sys.exit(has_lost_its_reader())"
+    answer = subprocess.run([sys.executable, "-c", asking], stdout=writing, timeout=60, check=False)
+    os.close(writing)
+    if is_read:
+        os.close(reading)
+    assert answer.returncode == (0 if is_read else 1)
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
 def test_output_that_a_full_disk_does_not_take_is_one_line() -> None:
     with open("/dev/full", "w") as full:
