@@ -99,7 +99,7 @@ class Assembly:
         self.events = EventRecorder(
             self.client, leadership, settings.hostname, settings.writer, self.outbox, read_clock
         )
-        self.extenders = ExtenderCalls(self.inbox.put, leadership, parts.extender_ssl)
+        self.extenders = ExtenderCalls(self.inbox.put, leadership, parts.extender_ssl, environment)
         if parts.has_extenders:
             self.extenders.load()
         self.plugins = PluginCalls(self.inbox.put, leadership, parts.plugin_calls)

@@ -29,17 +29,20 @@ class Session(Protocol):
 
 
 class ExtenderCalls:
-    """The calls of all extenders. ``tls`` by the extender's number; none: the system's authorities."""
+    """The calls of all extenders. ``tls`` by the extender's number; none: the system's authorities. ``environment``:
+    its proxies."""
 
     def __init__(
         self,
         on_answer: Callable[[ExtenderAnswered], None],
         leadership: Leadership,
         tls: Mapping[int, ExtenderTLS] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._on_answer = on_answer
         self._leadership = leadership
         self._tls = tls or {}
+        self._environment = environment or {}
         self._session: Session | None = None
         self._calls: set[asyncio.Task[None]] = set()
         self._binding: set[asyncio.Task[None]] = set()
@@ -99,5 +102,5 @@ class ExtenderCalls:
             with ONE_AT_A_TIME:
                 from scheduler.controller.calls.extender_session import ExtenderSession
 
-            self._session = ExtenderSession(self._tls)
+            self._session = ExtenderSession(self._tls, self._environment)
         return self._session

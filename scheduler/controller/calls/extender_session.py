@@ -14,6 +14,7 @@ import aiohttp
 
 from scheduler.controller.calls.extender_tls import ExtenderTLS
 from scheduler.controller.write.fenced_request import FencedRequest
+from scheduler.controller.write.proxies import proxy_for
 from scheduler.controller.write.session_way import failures
 from scheduler.messages.commands import CallExtender
 from scheduler.messages.stimuli import ExtenderAnswered
@@ -26,10 +27,11 @@ GiB of answers."""
 
 
 class ExtenderSession:
-    """Make it inside the event loop."""
+    """Make it inside the event loop. ``environment``: its proxies, as for the API server."""
 
-    def __init__(self, tls: Mapping[int, ExtenderTLS]) -> None:
+    def __init__(self, tls: Mapping[int, ExtenderTLS], environment: Mapping[str, str]) -> None:
         self._tls = tls
+        self._environment = environment
         self._asking, self._binding = _session(), _session()
 
     async def close(self) -> None:
@@ -38,22 +40,29 @@ class ExtenderSession:
 
     async def ask(self, command: CallExtender) -> ExtenderAnswered:
         """Raises TimeoutError, OSError, and what the fence raises."""
+        with failures():
+            try:
+                return await self._post(command)
+            except aiohttp.TooManyRedirects as error:
+                where = f"{command.verb} with extender at URL {command.url}"
+                return ExtenderAnswered(command.ticket, error=f"{where}: stopped after {len(error.history)} redirects")
+
+    async def _post(self, command: CallExtender) -> ExtenderAnswered:
         tls = self._tls.get(command.extender)
         session = self._asking if command.binds is None else self._binding
-        with failures():
-            async with session.post(
-                command.url,
-                data=io.BytesIO(command.body),  # sent in pieces: 50 MB of nodes in one would hold up the loop
-                headers={"Content-Type": "application/json"},
-                timeout=aiohttp.ClientTimeout(total=command.timeout_seconds),
-                ssl=tls.context if tls is not None else True,
-                server_hostname=tls.server_name or None if tls is not None else None,
-                allow_redirects=False,
-            ) as response:
-                if response.status != 200:
-                    text = f"failed {command.verb} with extender at URL {command.url}, code {response.status}"
-                    return ExtenderAnswered(command.ticket, error=text)
-                return await _read_whole(response, command)
+        async with session.post(
+            command.url,
+            data=io.BytesIO(command.body),  # sent in pieces: 50 MB of nodes in one would hold up the loop
+            headers={"Content-Type": "application/json"},
+            timeout=aiohttp.ClientTimeout(total=command.timeout_seconds),
+            ssl=tls.context if tls is not None else True,
+            server_hostname=tls.server_name or None if tls is not None else None,
+            proxy=proxy_for(command.url, self._environment),
+        ) as response:
+            if response.status != 200:
+                text = f"failed {command.verb} with extender at URL {command.url}, code {response.status}"
+                return ExtenderAnswered(command.ticket, error=text)
+            return await _read_whole(response, command)
 
 
 def _session() -> aiohttp.ClientSession:

@@ -1,4 +1,4 @@
-"""The proxy for requests to the API server, from the usual environment variables, read as Go programs read them."""
+"""The proxy for requests to the API server or an extender, from the usual variables, read as Go programs read them."""
 
 from __future__ import annotations
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
+import pytest
 from aiohttp import web
 
 from scheduler.cluster.pod_info import PodInfo
@@ -19,9 +21,11 @@ from tests.controller.conftest import until
 from tests.controller.write.test_client import serving
 
 
-async def answer_of(url: str, timeout_seconds: float = 5.0) -> ExtenderAnswered:
+async def answer_of(
+    url: str, timeout_seconds: float = 5.0, environment: Mapping[str, str] | None = None
+) -> ExtenderAnswered:
     answers: list[ExtenderAnswered] = []
-    calls = ExtenderCalls(answers.append, AlwaysHeld())
+    calls = ExtenderCalls(answers.append, AlwaysHeld(), environment=environment)
     try:
         calls.submit(CallExtender(1, 0, "filter", f"{url}/filter", b'{"pod": 1}', timeout_seconds))
         await until(lambda: bool(answers))
@@ -46,6 +50,40 @@ async def test_an_extender_that_refuses_is_an_error_with_its_url_and_code() -> N
     async with serving(handler) as url:
         answer = await answer_of(url)
     assert answer.error == f"failed filter with extender at URL {url}/filter, code 500"
+
+
+async def test_an_extender_outside_is_called_through_the_proxy_of_the_environment() -> None:
+    asked: list[str] = []
+
+    async def proxy(request: web.Request) -> web.StreamResponse:
+        asked.append(str(request.url))
+        return web.Response(body=await request.read())
+
+    async with serving(proxy) as url:
+        answer = await answer_of("http://extender.example", environment={"HTTP_PROXY": url})
+    assert (answer, asked) == (ExtenderAnswered(1, b'{"pod": 1}'), ["http://extender.example/filter"])
+
+
+@pytest.mark.parametrize(
+    ("status", "arrives"), [(308, ("POST", b'{"pod": 1}')), (307, ("POST", b'{"pod": 1}')), (302, ("GET", b""))]
+)
+async def test_an_extender_s_redirect_is_followed_as_by_kube_scheduler(status: int, arrives: tuple[str, bytes]) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.path == "/filter":
+            return web.Response(status=status, headers={"Location": "/moved"})
+        assert (request.method, await request.read()) == arrives
+        return web.Response(body=b"{}")
+
+    async with serving(handler) as url:
+        assert await answer_of(url) == ExtenderAnswered(1, b"{}")
+
+
+async def test_an_extender_that_redirects_without_end_is_an_error() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=307, headers={"Location": request.path})
+
+    async with serving(handler) as url:
+        assert (await answer_of(url)).error == f"filter with extender at URL {url}/filter: stopped after 10 redirects"
 
 
 async def test_an_extender_that_is_silent_is_an_error_after_its_time() -> None:
