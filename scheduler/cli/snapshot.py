@@ -28,7 +28,7 @@ from scheduler.controller.record.recorder import FRAME_BYTES
 from scheduler.controller.record.segments import About, SegmentWriter, new_file, segment_head
 from scheduler.controller.serve.snapshot_page import PATH
 from scheduler.controller.watch.pages import LIST_TIMEOUT_SECONDS, Pages
-from scheduler.controller.watch.reflector import MAX_PAGES, PAGE_SIZE
+from scheduler.controller.watch.reflector import PAGE_SIZE
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
@@ -150,7 +150,7 @@ async def _pages(client: ApiClient, kind: Kind) -> AsyncIterator[ListPage]:
     """A kind that the API server does not have has no objects."""
     token = ""
     pages = Pages(client, kind.entry.collection_path(), {}, PAGE_SIZE)
-    for _ in range(MAX_PAGES):
+    while True:
         try:
             answer = await pages.request(token)
         except ApiError as error:
@@ -162,7 +162,6 @@ async def _pages(client: ApiClient, kind: Kind) -> AsyncIterator[ListPage]:
         token = page.continue_token
         if not token:
             return
-    raise ApiError(0, "EndlessList", f"the list has more than {MAX_PAGES} pages")
 
 
 class _FileTape:

@@ -49,7 +49,6 @@ SHORT_WATCH_SECONDS = 1.0
 """The minimum time between the starts of two watches."""
 STEADY_WATCH_SECONDS = 10.0
 """A watch that was open for this long resets the back-off: the next error starts with a short wait."""
-MAX_PAGES = 10_000
 
 POD_FIELD_SELECTOR = "status.phase!=Succeeded,status.phase!=Failed"
 """Excludes pods that have ended, which hold no resources: they arrive as deletions."""
@@ -208,7 +207,7 @@ class Reflector:
         request = asyncio.ensure_future(self._request_page(""))
         version = token = ""
         try:
-            for _ in range(MAX_PAGES):
+            while True:
                 parts = self._parts_of((await request).body)
                 is_first = True
                 while (part := self._take_part(parts)) is not None:
@@ -219,7 +218,6 @@ class Reflector:
                     await self._intake.room()
                 if not token:
                     return version
-            raise ApiError(0, "EndlessList", f"the list has more than {MAX_PAGES} pages")
         finally:
             request.cancel()
             await asyncio.gather(request, return_exceptions=True)
