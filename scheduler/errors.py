@@ -111,6 +111,17 @@ def type_and_message(error: BaseException) -> str:
     return f"{type(error).__name__}: {message_of(error)}"
 
 
+def failed_at(point: str, plugin: str, message: str) -> str:
+    """An error at an extension point in kube-scheduler's words."""
+    if point == "Filter":
+        return f'running "{plugin}" filter plugin: {message}'
+    if point == "Score":
+        return f'running Score plugins: plugin "{plugin}" failed with: {message}'
+    if point in ("AddPod", "RemovePod"):
+        return f'running {point} on PreFilter plugin "{plugin}": {message}'
+    return f'running {point} plugin "{plugin}": {message}'
+
+
 class PluginError(SchedulerError):
     """A plugin raised an exception. `point` is the extension point, such as `Filter`."""
 

@@ -24,13 +24,14 @@ from scheduler.engine.deadlines import (
     PermitDeadline,
     PreBindPoll,
 )
-from scheduler.engine.error_texts import failed_at, go_duration
+from scheduler.engine.error_texts import go_duration
 from scheduler.engine.internal import AttemptSettled, BindingFailed, CancelBinding, PodBound, Step
 from scheduler.engine.machine import Claims, Part, ReadsView
 from scheduler.engine.outcome import GroupPermitted, NotPlaced, Placed
 from scheduler.engine.permit_waits import PermitWaits
 from scheduler.engine.pre_bind import announce, ask_progress, nomination, pre_bind_failed, pre_flight, start_next
 from scheduler.engine.tickets import BindingTicket, Tickets
+from scheduler.errors import failed_at
 from scheduler.extenders.answers import ExtenderError
 from scheduler.extenders.extender import Extender
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.errors import PluginError, message_of, type_and_message
+from scheduler.errors import PluginError, failed_at, message_of, type_and_message
 from scheduler.framework.classes.score_slot import InvalidScore
 
 
@@ -16,16 +16,6 @@ def text_of(error: PluginError) -> str:
 
 def cause_of(error: BaseException) -> str:
     return message_of(error) if isinstance(error, ValueError) else type_and_message(error)
-
-
-def failed_at(point: str, plugin: str, message: str) -> str:
-    if point == "Filter":
-        return f'running "{plugin}" filter plugin: {message}'
-    if point == "Score":
-        return f'running Score plugins: plugin "{plugin}" failed with: {message}'
-    if point in ("AddPod", "RemovePod"):
-        return f'running {point} on PreFilter plugin "{plugin}": {message}'
-    return f'running {point} plugin "{plugin}": {message}'
 
 
 def go_duration(seconds: float) -> str:

@@ -8,10 +8,11 @@ from scheduler.cluster.devices.special_claims import special_claim_uid
 from scheduler.cluster.view import View
 from scheduler.engine.attempt import DeviceWait
 from scheduler.engine.binding import Binding
-from scheduler.engine.error_texts import cause_of, failed_at
+from scheduler.engine.error_texts import cause_of
 from scheduler.engine.internal import AllocationSent, NominationChanged, Step
 from scheduler.engine.outcome import NotPlaced
 from scheduler.engine.reservation import state_of
+from scheduler.errors import failed_at
 from scheduler.framework.plugin import PreFlight
 from scheduler.framework.plugin_times import timed
 from scheduler.messages.claim_commands import ClaimCommand, CreateClaim, ReserveClaim

@@ -13,9 +13,10 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import Assumptions, CycleContext, Run
-from scheduler.engine.error_texts import cause_of, failed_at
+from scheduler.engine.error_texts import cause_of
 from scheduler.engine.outcome import CycleOutcome, GroupPermitted, NotPlaced, Placed, PodRequest
 from scheduler.engine.tickets import ClaimTicket
+from scheduler.errors import failed_at
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
 from scheduler.framework.plugin import Permitted, State, Wait
 from scheduler.framework.plugin_requests import (

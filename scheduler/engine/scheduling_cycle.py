@@ -32,7 +32,7 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext, Depth, Laps, Run
 from scheduler.engine.diagnosing import diagnose, explained, refused_as_a_whole
 from scheduler.engine.driving import PAUSE
-from scheduler.engine.error_texts import cause_of, failed_at, text_of
+from scheduler.engine.error_texts import cause_of, text_of
 from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
 from scheduler.engine.feasible import Feasible
 from scheduler.engine.outcome import NO_NODES, CycleOutcome, NotPlaced, Placed
@@ -40,7 +40,7 @@ from scheduler.engine.post_filter_round import run_post_filters
 from scheduler.engine.reservation import assume_and_reserve, refused_on_one_node
 from scheduler.engine.sampling import nodes_to_find, take_sample
 from scheduler.engine.searching import answers_in_steps, before_reserve, looked, parsed, searching_plugins
-from scheduler.errors import PluginError, type_and_message
+from scheduler.errors import PluginError, failed_at, type_and_message
 from scheduler.framework.class_run import PRE_FILTER, PRE_SCORE, ClassRun
 from scheduler.framework.classes.first_refusals import OUTSIDE
 from scheduler.framework.diagnosis import Diagnosis, FitTexts

@@ -168,18 +168,16 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ExtremesScorin
         return NodeSubset(names, state) if names else TERMS_CONFLICT
 
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
-        assert isinstance(state, Requirements)
-        table = view.table
-        accepted = state.accepted.at(table, rows) if state.accepted is not None else None
+        table, of_pod = view.table, _of_pod(state, pod)
+        accepted = of_pod.accepted.at(table, rows) if of_pod.accepted is not None else None
         if accepted is None:
-            accepted = matches_required(table, state.required, rows)
+            accepted = matches_required(table, of_pod.required, rows)
         codes = np.where(accepted, np.int16(0), np.int16(2))
         if self._added_required is not None:
             codes[~matches_selector(table, self._added_required, rows)] = 1
         return Verdicts(codes, _REFUSALS) if codes.any() else None
 
     def filter_row(self, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
-        assert isinstance(state, Requirements)
         node = view.table.nodes[row]
         if node is None:
             return OTHER_NODES
@@ -189,8 +187,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ExtremesScorin
         return None if pod.accepts_node(labels, name) else OTHER_NODES
 
     def why_not(self, state: State, pod: PodInfo, view: View, rows: RowArray) -> tuple[Finding, ...]:
-        assert isinstance(state, Requirements)
-        required, table = state.required, view.table
+        required, table = _of_pod(state, pod).required, view.table
         of_labels = (
             Cause(~matches_requirement(table, one, rows), partial(_unmet, table, "nodeSelector", one))
             for one in (Requirement(key, Operator.IN, (value,)) for key, value in required.labels)
@@ -266,6 +263,11 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ExtremesScorin
         except SelectorError:
             return Hint.QUEUE
         return Hint.SKIP if had_matched else Hint.QUEUE
+
+
+def _of_pod(state: State, pod: PodInfo) -> Requirements:
+    """What ``pre_filter`` found; a profile may have left it out."""
+    return state if isinstance(state, Requirements) else Requirements(pod.required_node_affinity)
 
 
 def _are_long(terms: Sequence[NodeSelectorTermFields]) -> bool:

@@ -86,29 +86,21 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
         return needs_attaching(pod)
 
     def pre_filter(self, pod: PodInfo, view: View) -> State | Skip | Refusal:
-        if not needs_attaching(pod):
-            return SKIP
-        try:
-            return NewVolumes(tuple(dict.fromkeys(attachable_volumes(pod, view.objects))))
-        except MissingClaim as error:
-            return NewVolumes((), unresolvable(str(error)))
-        except ForeignClaim as error:
-            return NewVolumes((), failure(str(error)))
+        return _new_volumes(pod, view) if needs_attaching(pod) else SKIP
 
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
-        assert isinstance(state, NewVolumes)
-        if state.unknown is not None:
-            return Verdicts(np.ones(len(view.table.exists[rows]), np.int16), (state.unknown,))
-        if not state.volumes:
+        new = _of_pod(state, pod, view)
+        if new.unknown is not None:
+            return Verdicts(np.ones(len(view.table.exists[rows]), np.int16), (new.unknown,))
+        if not new.volumes:
             return None
-        full = _full_rows(state, view)[rows] if view.volumes.is_of(view.table) else _full_copies(state, view, rows)
+        full = _full_rows(new, view)[rows] if view.volumes.is_of(view.table) else _full_copies(new, view, rows)
         return Verdicts(full.astype(np.int16), (TOO_MANY,)) if full.any() else None
 
     def why_not(self, state: State, pod: PodInfo, view: View, rows: RowArray) -> tuple[Finding, ...]:
-        assert isinstance(state, NewVolumes)
         attached = view.volumes.attached
         causes = []
-        for driver, volumes in state.by_driver.items():
+        for driver, volumes in _of_pod(state, pod, view).by_driver.items():
             limits = attached.limits(driver)
             if limits is not None and view.volumes.is_of(view.table):
                 only = NewVolumes(tuple(volumes))
@@ -117,6 +109,20 @@ class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
 
     def events(self) -> tuple[EventRegistration, ...]:
         return _EVENTS
+
+
+def _new_volumes(pod: PodInfo, view: View) -> NewVolumes:
+    try:
+        return NewVolumes(tuple(dict.fromkeys(attachable_volumes(pod, view.objects))))
+    except MissingClaim as error:
+        return NewVolumes((), unresolvable(str(error)))
+    except ForeignClaim as error:
+        return NewVolumes((), failure(str(error)))
+
+
+def _of_pod(state: State, pod: PodInfo, view: View) -> NewVolumes:
+    """What ``pre_filter`` found; a profile may have left it out."""
+    return state if isinstance(state, NewVolumes) else _new_volumes(pod, view)
 
 
 def _full_rows(state: NewVolumes, view: View) -> npt.NDArray[np.bool_]:

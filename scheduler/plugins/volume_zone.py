@@ -70,11 +70,12 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         return Zones(tuple(required)) if required else SKIP
 
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
-        assert isinstance(state, Zones)
-        table = view.table
+        table, zones = view.table, self._of_pod(state, pod, view)
         columns = {key: table.label(key)[rows] for key in _KEYS}
         refused = np.zeros(len(columns[_KEYS[0]]), np.bool_)
-        for key, values in state.required:
+        if isinstance(zones, Refusal):
+            return Verdicts(np.ones(len(refused), np.int16), (zones,))
+        for key, values in zones.required:
             refused |= ~_has_one_of(table, columns, key, values)
         in_a_zone = np.zeros(len(refused), np.bool_)
         for column in columns.values():
@@ -83,14 +84,18 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         return Verdicts(codes, _REFUSALS) if codes.any() else None
 
     def why_not(self, state: State, pod: PodInfo, view: View, rows: RowArray) -> tuple[Finding, ...]:
-        assert isinstance(state, Zones)
-        table = view.table
+        table, zones = view.table, self._of_pod(state, pod, view)
         columns = {key: table.label(key)[rows] for key in _KEYS}
         causes = [
             Cause(~_has_one_of(table, columns, key, values), partial(_elsewhere, table, key, values))
-            for key, values in state.required
+            for key, values in (() if isinstance(zones, Refusal) else zones.required)
         ]
         return grouped(view, rows, causes)
+
+    def _of_pod(self, state: State, pod: PodInfo, view: View) -> Zones | Refusal:
+        """What ``pre_filter`` found; a profile may have left it out."""
+        found = state if isinstance(state, Zones) else self.pre_filter(pod, view)
+        return found if isinstance(found, Zones | Refusal) else Zones(())
 
     def events(self) -> tuple[EventRegistration, ...]:
         return _EVENTS

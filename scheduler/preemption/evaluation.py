@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.errors import failed_at
 from scheduler.framework.diagnosis import Diagnosis, DiagnosisBuilder, fit_error_text
 from scheduler.framework.post_filter import (
     CLEAR_NOMINATION,
@@ -269,4 +270,11 @@ def _nothing_found(context: PostFilterContext, candidates: Candidates) -> PostFi
 
 def _by_refusal(context: PostFilterContext, refused: RefusedRows) -> tuple[tuple[Refusal, tuple[str, ...]], ...]:
     name_of = context.view.table.names.__getitem__
-    return tuple([(refusal, tuple(map(name_of, rows))) for refusal, rows in refused])
+    return tuple([(_in_full(refusal), tuple(map(name_of, rows))) for refusal, rows in refused])
+
+
+def _in_full(refusal: Refusal) -> Refusal:
+    """An error that a filter plugin answered with says whose it is, as it does in a filter round."""
+    if refusal.code is not Code.ERROR or not refusal.plugin:
+        return refusal
+    return failure(failed_at("Filter", refusal.plugin, refusal.message)).by(refusal.plugin)

@@ -3,12 +3,13 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scheduler.framework.plugin import FilterPlugin, Rows, State, Verdicts
 from scheduler.framework.post_filter import CLEAR_NOMINATION, KEEP_NOMINATION, nominate
 from scheduler.framework.preemption_policy import TAKEN_AGAIN, UPSTREAM_POLICY, PreemptionPolicy
-from scheduler.messages.status import Code, Refusal, unresolvable, unschedulable
+from scheduler.messages.status import Code, Refusal, failure, unresolvable, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.preemption.evaluation import Candidates, Extent, conclude, evaluate
 from scheduler.preemption.pod_columns import PodColumns
@@ -118,6 +119,24 @@ def test_errors_of_plugins_end_the_attempt_only_where_there_is_no_candidate(colu
     text = "preemption: plugin Failing failed in Filter: ValueError: broken"
     assert answer.status == Refusal(Code.ERROR, (text,))
     assert answer.nomination == KEEP_NOMINATION
+
+
+class Unsure(FilterPlugin):
+    name = "Unsure"
+
+    def filter(self, state: State, pod: Any, view: Any, rows: Rows) -> Verdicts | None:
+        return Verdicts(np.ones(len(view.table.exists[rows]), np.int16), (failure("no idea"),))
+
+
+@pytest.mark.parametrize("columns", COLUMNS, ids=["plain", "waves"])
+def test_an_error_that_a_filter_answers_with_is_worded_as_in_a_filter_round(columns: PodColumns | None) -> None:
+    context = Situation([node("n1")], [low("a", "n1")]).attempt(pod(cpu="3", priority=9))
+    context.profile.filter_plugins.append(Unsure())  # type: ignore[attr-defined]
+    answer = evaluate(context, ALL, columns=columns)
+    assert answer.status == Refusal(Code.ERROR, ('preemption: running "Unsure" filter plugin: no idea',))
+    assert evidence_of(answer).node_statuses == {
+        "n1": Refusal(Code.ERROR, ('running "Unsure" filter plugin: no idea',), "Unsure")
+    }
 
 
 def test_when_extenders_leave_no_candidate_the_nomination_is_kept() -> None:

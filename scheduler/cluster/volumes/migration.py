@@ -38,6 +38,8 @@ _TOPOLOGY_KEYS = {
 
 ZONE = "topology.kubernetes.io/zone"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
+_REGION = "topology.kubernetes.io/region"
+_BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 _ZONE_DELIMITER = "__"
 
 
@@ -79,30 +81,54 @@ def _gce_handle(name: str, labels: dict[str, str]) -> str:
 def migrated(volume: PersistentVolume) -> PersistentVolume:
     """The volume as its CSI driver has it: what it required of the zone label is required of the driver's own label.
 
-    Other requirements stay. Volumes of plugins whose driver has no such label come back as they are.
+    Zones that only its label names are required, too: one of them, where it is in several. Beside the old zone label
+    the old region label becomes the present one. Other requirements stay. Volumes of plugins whose driver has no such
+    label come back as they are.
     """
     key = _TOPOLOGY_KEYS.get(in_tree_plugin(volume.spec))
     if key is None:
         return volume
     affinity = volume.spec.node_affinity
     written = affinity.required if affinity is not None and affinity.required is not None else NodeSelectorFields()
-    required = _with_driver_zones(written, key)
+    is_old = _has_old_labels(written, volume.metadata.labels)
+    zone_label = BETA_ZONE if is_old else ZONE
+    required = written
+    if _has_values(written, zone_label):
+        required = _renamed(written, zone_label, key)
+    elif zones := _zones_of(volume.metadata.labels.get(zone_label, "")):
+        required = _in_zones(written, key, zones)
+    if is_old and _has_values(written, _BETA_REGION):
+        required = _renamed(required, _BETA_REGION, _REGION)
     if required == written:
-        zone = volume.metadata.labels.get(ZONE) or volume.metadata.labels.get(BETA_ZONE)
-        if not zone:
-            return volume
-        required = _in_zone(written, key, zone)
+        return volume
     spec = msgspec.structs.replace(volume.spec, node_affinity=VolumeNodeAffinity(required=required))
     return msgspec.structs.replace(volume, spec=spec)
 
 
+def _has_old_labels(written: NodeSelectorFields, labels: dict[str, str]) -> bool:
+    """Whether the labels of before 1.17 are those that count: the requirements say so, else the volume's own labels."""
+    keys = {part.key for term in written.node_selector_terms for part in term.match_expressions}
+    for present in (keys, labels.keys()):
+        if ZONE in present:
+            return False
+        if BETA_ZONE in present:
+            return True
+    return False
+
+
+def _has_values(written: NodeSelectorFields, label: str) -> bool:
+    return any(
+        part.key == label and part.values for term in written.node_selector_terms for part in term.match_expressions
+    )
+
+
 @lru_cache(maxsize=1024)
-def _with_driver_zones(written: NodeSelectorFields, key: str) -> NodeSelectorFields:
+def _renamed(written: NodeSelectorFields, label: str, key: str) -> NodeSelectorFields:
     return NodeSelectorFields(
         node_selector_terms=tuple(
             NodeSelectorTermFields(
                 match_expressions=tuple(
-                    msgspec.structs.replace(part, key=key) if part.key in (ZONE, BETA_ZONE) else part
+                    msgspec.structs.replace(part, key=key) if part.key == label else part
                     for part in term.match_expressions
                 ),
                 match_fields=term.match_fields,
@@ -112,8 +138,12 @@ def _with_driver_zones(written: NodeSelectorFields, key: str) -> NodeSelectorFie
     )
 
 
-def _in_zone(written: NodeSelectorFields, key: str, zone: str) -> NodeSelectorFields:
-    expression = SelectorExpression(key=key, operator="In", values=(zone,))
+def _zones_of(label: str) -> tuple[str, ...]:
+    return tuple(sorted({zone for zone in label.split(_ZONE_DELIMITER) if zone}))
+
+
+def _in_zones(written: NodeSelectorFields, key: str, zones: tuple[str, ...]) -> NodeSelectorFields:
+    expression = SelectorExpression(key=key, operator="In", values=zones)
     terms = written.node_selector_terms or (NodeSelectorTermFields(),)
     return NodeSelectorFields(
         node_selector_terms=tuple(

@@ -17,7 +17,7 @@ EBS = {"awsElasticBlockStore": {"volumeID": "aws://us-east-1a/vol-1"}}
 
 
 def volume(source: dict[str, Any], *terms: str, **labels: str) -> PersistentVolume:
-    affinity = [node_term(term) for term in terms] or None
+    affinity = [node_term(*term.split("; ")) for term in terms] or None
     return builders.volume("v", spec=source, node_affinity=affinity, labels=labels or None)
 
 
@@ -72,6 +72,33 @@ def test_a_zone_that_only_the_volumes_label_names_is_required() -> None:
     moved = migrated(volume(EBS, **{GA: "a"}))
     assert reaches(moved, {"topology.ebs.csi.aws.com/zone": "a"})
     assert not reaches(moved, {})
+
+
+@pytest.mark.parametrize("zone_label", [GA, BETA])
+def test_a_volume_of_several_zones_is_reached_from_each_of_them(zone_label: str) -> None:
+    moved = migrated(volume({"gcePersistentDisk": {"pdName": "d"}}, **{zone_label: "us-east1-b__us-east1-c"}))
+    assert reaches(moved, {"topology.gke.io/zone": "us-east1-b"})
+    assert reaches(moved, {"topology.gke.io/zone": "us-east1-c"})
+    assert not reaches(moved, {"topology.gke.io/zone": "us-east1-d"})
+
+
+def test_a_region_required_by_its_old_label_is_that_of_the_present_label() -> None:
+    moved = migrated(volume(EBS, f"{BETA} In a; failure-domain.beta.kubernetes.io/region In east"))
+    zone = {"topology.ebs.csi.aws.com/zone": "a"}
+    assert reaches(moved, {**zone, "topology.kubernetes.io/region": "east"})
+    assert not reaches(moved, {**zone, "topology.kubernetes.io/region": "west"})
+
+
+def test_beside_a_required_zone_the_old_label_stays_what_it_is() -> None:
+    moved = migrated(volume(EBS, f"{GA} In a; {BETA} In b", **{BETA: "c"}))
+    assert reaches(moved, {"topology.ebs.csi.aws.com/zone": "a", BETA: "b"})
+    assert not reaches(moved, {"topology.ebs.csi.aws.com/zone": "a"})
+
+
+def test_a_zone_label_that_must_only_exist_leaves_the_volumes_own_zone_to_be_required() -> None:
+    moved = migrated(volume(EBS, f"{GA} Exists", **{GA: "a"}))
+    assert reaches(moved, {"topology.ebs.csi.aws.com/zone": "a", GA: "z"})
+    assert not reaches(moved, {"topology.ebs.csi.aws.com/zone": "b", GA: "a"})
 
 
 def test_other_requirements_stay() -> None:
