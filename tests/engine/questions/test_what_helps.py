@@ -113,6 +113,25 @@ def test_a_pod_that_would_come_back_to_its_node_is_not_moved_there() -> None:
     assert not [text for text in found if text.startswith("move pod")]
 
 
+def test_a_pod_that_is_being_deleted_is_not_helped() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    cluster.pod("p", cpu="3", metadata={"deletionTimestamp": "2027-01-15T08:00:00Z", "finalizers": ["a.b/c"]})
+    with pytest.raises(WrongQuestion, match="being deleted"):
+        helps(cluster)
+
+
+def test_extenders_that_are_not_asked_are_named() -> None:
+    managed = {"managedResources": [{"name": "example.com/gpu"}], "filterVerb": "filter"}
+    cluster = Cluster(configuration={"extenders": [{"urlPrefix": "http://extender", **managed}]})
+    cluster.node("n0", cpu="1", allocatable={"example.com/gpu": "1"})
+    cluster.pod("p", requests={"example.com/gpu": "1"})
+    cluster.pod("other", cpu="3")
+    found = helps(cluster)
+    assert (found.fits_now, found.unasked_extenders) == ("n0", ("http://extender",))
+    assert not helps(cluster, "other").unasked_extenders
+
+
 def test_the_lowest_priority_that_preempts_is_named_with_its_victims() -> None:
     cluster = Cluster()
     cluster.node("n0", cpu="2")

@@ -12,6 +12,7 @@ export function pod(main, [namespace, name]) {
       return () => main.replaceChildren(
         heading("Pod ", named(found.pod ?? `${namespace}/${name}`)),
         element("p", { class: "verdict" }, verdict(found)),
+        leaving(found),
         found.queue && !found.node && !found.queue.node ? element("p", {}, element("a", { href: podAddress(found.pod ?? `${namespace}/${name}`, "helps") }, "What would help?")) : "",
         timeline(found),
         found.attempt?.message ? section("What the last attempt said", element("p", { class: "message" }, named(found.attempt.message))) : "",
@@ -32,8 +33,18 @@ function verdict(found) {
   if (found.node) return [state("runs on ", "good"), nodeLink(found.node)];
   if (found.nominatedNode) return [state("waits for room on ", "waits"), nodeLink(found.nominatedNode)];
   if (found.queue?.node) return [state("is being bound to ", "good"), nodeLink(found.queue.node)];
-  if (found.queue) return [state(`waits: ${found.queue.place}`, "waits"), found.preview ? (found.preview.fits ? ", and would fit now" : ", and would not fit now") : ""];
+  if (found.queue) return [state(`waits: ${found.queue.place}`, "waits"), found.preview ? (found.preview.fits ? ", and would fit now" : ", and would not fit now") : "", found.preview?.unaskedExtenders ? [", without asking ", listed(found.preview.unaskedExtenders.map(named))] : ""].flat();
   return state("not in the queue", "plain");
+}
+
+/** That the pod is being deleted, and which of its victims are still there. */
+function leaving(found) {
+  const until = (one) => `being deleted, with time until ${one.deletedAt}${one.finalizers.length ? `, kept by ${one.finalizers.join(", ")}` : ""}`;
+  const there = (found.victimsLeft ?? []).slice(0, 10);
+  return element("div", {},
+    found.leaving ? element("p", { class: "note" }, `It is ${until(found.leaving)}${found.node ? "" : "; it gets no node any more"}.`) : "",
+    there.map((one) => element("p", { class: "note" }, "Still there: ", podLink(one.pod), one.deletedAt ? `, ${until(one)}` : ", not deleted yet")),
+  );
 }
 
 function timeline(found) {
