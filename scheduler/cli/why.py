@@ -323,6 +323,10 @@ def _print_story(story: dict[str, Any], console: Console) -> None:
         )
     if "binding" in story:
         console.print(f"  its binding to {escape(story['node'])} is under way: {story['binding']}")
+    for wait in story.get("bindingWaits", ()):
+        what = f", {escape(wait['doing'])}" if wait["doing"] else ""
+        until = f", until {wait['until']} at the latest" if wait["until"] else ""
+        console.print(f"  it waits for {wait['point']} of {escape(wait['plugin'])}{what}{until}")
     for wish in story.get("wokenBy", ()):
         console.print(f"  {wish['plugin']} waits for  {escape('; '.join(merged(wish['events'])))}")
     if "nextTry" in story:

@@ -16,6 +16,7 @@ from scheduler.engine.alternatives import alternatives_in_slices
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MAX_CANDIDATES
 from scheduler.engine.attempt_pages import attempt_page, preemption_page, preview_page_in_slices
+from scheduler.engine.binding import Binding
 from scheduler.engine.engine import Engine
 from scheduler.engine.explain_groups import group_summary
 from scheduler.engine.why_not import MAX_NAMES
@@ -108,7 +109,10 @@ def pod_page_in_slices(
         page["victimsLeft"] = _victims_left(engine, info, memory.of(info.uid) if memory is not None else None)
     for record, place in list(_waiting_as(engine, key)):
         page["queue"] = waiting_page(engine, record, place, {})
-        if engine.bindings.get(record.uid) is None:
+        binding = engine.bindings.get(record.uid)
+        if binding is not None:
+            page["queue"]["bindingWaits"] = list(_binding_waits(binding, now))
+        else:
             preview = yield from preview_page_in_slices(engine, record.info, now, node)
             page["preview"] = preview | {"isOfGroup": bool(record.group)}
             if unasked := unasked_extenders(engine, record.info.pod):
@@ -148,6 +152,17 @@ def _victims_left(engine: Engine, info: PodInfo, made_room: Attempt | None) -> l
         for one in table.pods[row].values()
         if one.key in chosen or (is_dying_victim(one) and one.priority < info.priority)
     ]
+
+
+def _binding_waits(binding: Binding, now: Now) -> Iterator[dict[str, Any]]:
+    """The plugins that the bind waits for, and until when at the latest."""
+    ends = {name: binding.waits_since + seconds for name, seconds in binding.waits.items()}
+    doing = {name: flight.doing for name, (_, flight) in binding.running.items()}
+    for name in (*ends, *doing):
+        end = ends.get(name, binding.give_up_at.get(name))
+        until = "" if end is None else format_seconds(now.wall + round((end - now.monotonic) * 1e9))
+        point = "Permit" if name in ends else "PreBind"
+        yield {"plugin": name, "point": point, "doing": doing.get(name, ""), "until": until}
 
 
 def _decided_earlier(engine: Engine, pod: Pod) -> dict[str, str]:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt_pages import preview_page
 from scheduler.engine.explain import PreemptionMemory, pod_page
+from scheduler.engine.questions.edits import WrongQuestion
+from scheduler.engine.questions.what_helps import what_helps
 from scheduler.framework.plugin import ScorePlugin
+from scheduler.objects.timestamps import format_seconds
+from tests import builders
 from tests.engine.driver import Cluster
+from tests.engine.questions.asking import answered
 
 
 class Broken(ScorePlugin):
@@ -93,3 +100,23 @@ def test_a_preview_names_the_extenders_that_it_does_not_ask() -> None:
     cluster.pod("a", cpu="1")
     preview = story(cluster, "a")["preview"]
     assert preview["fits"] and preview["unaskedExtenders"] == ["http://extender"]
+
+
+def test_a_pod_whose_volume_is_to_be_made_says_what_its_binding_waits_for_and_until_when() -> None:
+    cluster = Cluster()
+    cluster.node("n0")
+    cluster.show(builders.storage_class("later", "csi.example.com"))
+    cluster.show(builders.claim("c", storage_class="later"))
+    cluster.pod("a", claims=["c"])
+    cluster.schedule()
+    cluster.settle()
+    shown = story(cluster, "a")
+    (wait,) = shown["queue"]["bindingWaits"]
+    assert (wait["plugin"], wait["point"], wait["doing"]) == ("VolumeBinding", "PreBind", "binding volumes")
+    assert wait["until"] == format_seconds(cluster.now.wall + 600 * 10**9)
+    (found,) = shown["findings"]
+    assert found["lines"] == [
+        "claim default/c has no volume yet: csi.example.com of class later is to make it for node n0"
+    ]
+    with pytest.raises(WrongQuestion, match="is being bound to 'n0'"):
+        answered(cluster, what_helps(cluster.engine, "default/a", cluster.now))

@@ -30,8 +30,10 @@ def what_helps(engine: Engine, key: str, now: Now, is_over: IsOver = never) -> G
         if groups.get(key) is None and not groups.members(key).count:
             raise WrongQuestion(f"pod {shown(key)} is not known here")
         return (yield from GroupSearch(engine, key, now, bounds).run())
-    if info.node_name or engine.cache.placed(info.uid) is not None:
+    if info.node_name:
         raise WrongQuestion(f"pod {shown(key)} is on a node")
+    if (placed := engine.cache.placed(info.uid)) is not None:
+        raise WrongQuestion(f"pod {shown(key)} is being bound to {shown(placed.node_name)}")
     if info.is_terminating:
         raise WrongQuestion(f"pod {shown(key)} is being deleted, and gets no node any more")
     group = groups.key_of(info)

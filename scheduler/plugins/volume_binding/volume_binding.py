@@ -53,7 +53,7 @@ from scheduler.plugins.volume_binding.claims import sort_claims
 from scheduler.plugins.volume_binding.delayed import IS_BINDABLE, NOT_FOUND, TOO_SMALL, DelayedClaims, UnusableClaim
 from scheduler.plugins.volume_binding.evidence import causes_of_bound, causes_of_delayed
 from scheduler.plugins.volume_binding.hints import EVENTS
-from scheduler.plugins.volume_binding.writes import progress, reservation_of, writes_of
+from scheduler.plugins.volume_binding.writes import awaited, progress, reservation_of, writes_of
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
@@ -196,6 +196,11 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
 
     def pre_bind_progress(self, state: State | None, pod: PodInfo, view: View, node: str) -> bool | Refusal:
         return progress(pod, view, node)
+
+    def findings(self, pod: PodInfo, view: View) -> tuple[Finding, ...]:
+        lines = tuple(awaited(pod, view))
+        reservation = view.volumes.reservation(pod.uid)
+        return (Finding(1, (reservation.node,), lines),) if lines and reservation is not None else ()
 
     # --- events -------------------------------------------------------------------------------------------------------
 

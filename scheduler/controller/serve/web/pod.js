@@ -31,8 +31,9 @@ export function pod(main, [namespace, name]) {
 
 function verdict(found) {
   if (found.node) return [state("runs on ", "good"), nodeLink(found.node)];
-  if (found.nominatedNode) return [state("waits for room on ", "waits"), nodeLink(found.nominatedNode)];
+  // Its node is written as the nominated one while it waits before its bind.
   if (found.queue?.node) return [state("is being bound to ", "good"), nodeLink(found.queue.node)];
+  if (found.nominatedNode) return [state("waits for room on ", "waits"), nodeLink(found.nominatedNode)];
   if (found.queue) return [state(`waits: ${found.queue.place}`, "waits"), found.preview ? (found.preview.fits ? ", and would fit now" : ", and would not fit now") : "", found.preview?.unaskedExtenders ? [", without asking ", listed(found.preview.unaskedExtenders.map(named))] : ""].flat();
   return state("not in the queue", "plain");
 }
@@ -57,6 +58,10 @@ function timeline(found) {
     events.push([attempt.at, `attempt ${attempt.number}: ${attempt.result || "under way"}${waited}`]);
   }
   if (decidedEarlier?.scheduledAt) events.push([decidedEarlier.scheduledAt, "got its node, before this scheduler started"]);
+  for (const wait of queue?.bindingWaits ?? []) {
+    const what = `${wait.point} of ${wait.plugin}${wait.doing ? `, ${wait.doing}` : ""}`;
+    if (wait.until) events.push([wait.until, `the binding fails if ${what} is not done`]);
+  }
   if (queue?.backsOffUntil) events.push([queue.backsOffUntil, "the back-off ends"]);
   if (queue?.nextTry) events.push([queue.nextTry, "is tried again, if nothing wakes it earlier"]);
   if (!events.length) return "";
