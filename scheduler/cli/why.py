@@ -279,8 +279,8 @@ def _print_preemption(evidence: dict[str, Any], console: Console) -> None:
 def _print_finding(finding: dict[str, Any], console: Console) -> None:
     """A plugin's findings, one for each group of similar nodes."""
     more = ", …" if finding["count"] > len(finding["nodes"]) else ""
-    where = f"{finding['count']} node{'s' * (finding['count'] != 1)}: {', '.join(finding['nodes'])}{more}"
-    console.print(f"\n{escape(finding['plugin'])}, {escape(where)}")
+    where = f", {finding['count']} node{'s' * (finding['count'] != 1)}: {', '.join(finding['nodes'])}{more}"
+    console.print(f"\n{escape(finding['plugin'] + where * (finding['count'] > 0))}")
     for line in finding["lines"]:
         console.print(f"  {escape(line)}")
 

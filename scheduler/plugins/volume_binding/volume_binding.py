@@ -49,7 +49,7 @@ from scheduler.framework.plugin import (
 )
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
 from scheduler.objects.storage import PersistentVolumeClaim
-from scheduler.plugins.volume_binding.claims import sort_claims
+from scheduler.plugins.volume_binding.claims import sort_claims, why_unbound
 from scheduler.plugins.volume_binding.delayed import IS_BINDABLE, NOT_FOUND, TOO_SMALL, DelayedClaims, UnusableClaim
 from scheduler.plugins.volume_binding.evidence import causes_of_bound, causes_of_delayed
 from scheduler.plugins.volume_binding.hints import EVENTS
@@ -198,9 +198,13 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         return progress(pod, view, node)
 
     def findings(self, pod: PodInfo, view: View) -> tuple[Finding, ...]:
-        lines = tuple(awaited(pod, view))
+        """The claims whose volumes the pod waits for: before it is tried, or once its node is chosen."""
         reservation = view.volumes.reservation(pod.uid)
-        return (Finding(1, (reservation.node,), lines),) if lines and reservation is not None else ()
+        if reservation is None:
+            lines = tuple(why_unbound(pod, view)) if not pod.node_name else ()
+            return (Finding(0, (), lines),) if lines else ()
+        lines = tuple(awaited(pod, view))
+        return (Finding(1, (reservation.node,), lines),) if lines else ()
 
     # --- events -------------------------------------------------------------------------------------------------------
 
