@@ -24,6 +24,8 @@ def print_helps(page: dict[str, Any], console: Console) -> None:
     console.print(f"[bold]{escape(page['pod'] or group)}[/bold]")
     if group and page["pod"]:
         console.print(f"It starts with its group {escape(group)}.")
+    if page.get("unaskedExtenders"):
+        console.print(f"Extenders have a say, and were not asked: {names(page['unaskedExtenders'])}.")
     if page.get("fitsNow"):
         console.print(f"It fits now, on [green]{escape(page['fitsNow'])}[/green].")
         return

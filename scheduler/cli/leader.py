@@ -107,7 +107,10 @@ async def _leader(client: ApiClient, namespace: str, name: str) -> Announcement:
     try:
         lease = decode_as(Lease, (await client.request("GET", path)).body)
     except (ApiError, InvalidObject) as error:
-        raise Unanswered(f"the scheduler's Lease {namespace}/{name} can't be read: {error}") from error
+        text = f"the scheduler's Lease {namespace}/{name} can't be read: {error}"
+        if isinstance(error, ApiError) and error.status == 404:
+            text += ". Name another Lease with --scheduler, or with --server a scheduler that runs without one"
+        raise Unanswered(text) from error
     holder = lease.spec.holder_identity
     found = read_announcement(lease.metadata.annotations)
     if not holder:

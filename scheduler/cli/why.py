@@ -96,6 +96,9 @@ def print_why(page: dict[str, Any], console: Console) -> None:
     console.print(f"[bold]{escape(page['pod'])}[/bold]  {_standing(page)}")
     if page.get("isOurs") is False:
         console.print(f"It asks for scheduler {escape(page['schedulerName'])}, which is not one of ours.")
+    if "leaving" in page:
+        what = "" if page["node"] else ", and gets no node any more"
+        console.print(f"It is being deleted{_leaving(page['leaving'])}{what}.")
     if "group" in page:
         print_group_of_pod(page["group"], console)
     if attempt is not None:
@@ -104,8 +107,11 @@ def print_why(page: dict[str, Any], console: Console) -> None:
         _print_decided_earlier(page["decidedEarlier"], console)
     if "madeRoom" in page:
         made_room = page["madeRoom"]
-        console.print(f"\nRoom was made for it by attempt {made_room['number']} at {made_room['at']}")
+        verb = "is being made" if page.get("victimsLeft") else "was made"
+        console.print(f"\nRoom {verb} for it by attempt {made_room['number']} at {made_room['at']}")
         _print_preemption(made_room, console)
+    if page.get("victimsLeft"):
+        _print_victims_left(page, console)
     weights = page.get("weights", {})
     if preview is not None:
         _print_preview(preview, weights, console)
@@ -124,6 +130,20 @@ def _standing(page: dict[str, Any]) -> str:
     if page["nominatedNode"]:
         text += f", nominated to {escape(page['nominatedNode'])}"
     return text
+
+
+def _print_victims_left(page: dict[str, Any], console: Console) -> None:
+    left = page["victimsLeft"]
+    console.print(f"\nVictims that are still on {escape(page['nominatedNode'])}: {len(left)}")
+    for victim in left[:10]:
+        what = f"is being deleted{_leaving(victim)}" if "deletedAt" in victim else "is not deleted yet"
+        console.print(f"  {escape(victim['pod'])} {what}")
+
+
+def _leaving(page: dict[str, Any]) -> str:
+    """Until when a pod that is being deleted may take to end, and what keeps it."""
+    kept = f", kept by {escape(', '.join(page['finalizers']))}" if page["finalizers"] else ""
+    return f", with time until {page['deletedAt']}{kept}"
 
 
 def print_workload(page: dict[str, Any], console: Console) -> None:
@@ -259,8 +279,8 @@ def _print_preemption(evidence: dict[str, Any], console: Console) -> None:
 def _print_finding(finding: dict[str, Any], console: Console) -> None:
     """A plugin's findings, one for each group of similar nodes."""
     more = ", …" if finding["count"] > len(finding["nodes"]) else ""
-    where = f"{finding['count']} node{'s' * (finding['count'] != 1)}: {', '.join(finding['nodes'])}{more}"
-    console.print(f"\n{escape(finding['plugin'])}, {escape(where)}")
+    where = f", {finding['count']} node{'s' * (finding['count'] != 1)}: {', '.join(finding['nodes'])}{more}"
+    console.print(f"\n{escape(finding['plugin'] + where * (finding['count'] > 0))}")
     for line in finding["lines"]:
         console.print(f"  {escape(line)}")
 
@@ -268,6 +288,8 @@ def _print_finding(finding: dict[str, Any], console: Console) -> None:
 def _print_preview(preview: dict[str, Any], weights: dict[str, int], console: Console) -> None:
     # A member starts with its group: that it fits by itself says nothing about when.
     when = "Now, by itself" if preview.get("isOfGroup") else "Now"
+    if preview.get("unaskedExtenders"):
+        when += f", without asking {names(preview['unaskedExtenders'])}"
     refusals = preview.get("refusals", ())
     if preview["fits"]:
         console.print(f"\n{when}: it would fit")
@@ -301,6 +323,10 @@ def _print_story(story: dict[str, Any], console: Console) -> None:
         )
     if "binding" in story:
         console.print(f"  its binding to {escape(story['node'])} is under way: {story['binding']}")
+    for wait in story.get("bindingWaits", ()):
+        what = f", {escape(wait['doing'])}" if wait["doing"] else ""
+        until = f", until {wait['until']} at the latest" if wait["until"] else ""
+        console.print(f"  it waits for {wait['point']} of {escape(wait['plugin'])}{what}{until}")
     for wish in story.get("wokenBy", ()):
         console.print(f"  {wish['plugin']} waits for  {escape('; '.join(merged(wish['events'])))}")
     if "nextTry" in story:

@@ -17,6 +17,7 @@ from scheduler.cluster.selected_rows import SelectedRows
 from scheduler.cluster.vocabulary import TableVocabulary
 from scheduler.objects.changes import ALLOCATABLE, FEATURES, LABELS, SPEC
 from scheduler.objects.node import Node, NodeSpec
+from scheduler.objects.quantity import in_int64
 from scheduler.objects.resources import ResourceVector, allocatable_of
 
 Int64Column = npt.NDArray[np.int64]
@@ -241,12 +242,12 @@ class NodeColumns:
         arrays = self._arrays
         charged = info.charged
         non_zero_cpu, non_zero_memory = info.non_zero
-        arrays["requested_cpu"][row] += sign * charged.milli_cpu
-        arrays["requested_memory"][row] += sign * charged.memory
+        _add(arrays["requested_cpu"], row, sign * charged.milli_cpu)
+        _add(arrays["requested_memory"], row, sign * charged.memory)
         if charged.ephemeral_storage:
-            arrays["requested_storage"][row] += sign * charged.ephemeral_storage
-        arrays["non_zero_cpu"][row] += sign * non_zero_cpu
-        arrays["non_zero_memory"][row] += sign * non_zero_memory
+            _add(arrays["requested_storage"], row, sign * charged.ephemeral_storage)
+        _add(arrays["non_zero_cpu"], row, sign * non_zero_cpu)
+        _add(arrays["non_zero_memory"], row, sign * non_zero_memory)
         arrays["pod_count"][row] += sign
         if charged.scalars:
             for name, amount in charged.scalars.items():
@@ -296,3 +297,8 @@ class NodeColumns:
             own.pop(name, None)
         self._always = {}
         self._is_cut = False
+
+
+def _add(column: Int64Column, row: int, amount: int) -> None:
+    """numpy warns where one number of its own begins again at the other end."""
+    column[row] = in_int64(column.item(row) + amount)

@@ -16,8 +16,10 @@ from scheduler.engine.alternatives import alternatives_in_slices
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MAX_CANDIDATES
 from scheduler.engine.attempt_pages import attempt_page, preemption_page, preview_page_in_slices
+from scheduler.engine.binding import Binding
 from scheduler.engine.engine import Engine
 from scheduler.engine.explain_groups import group_summary
+from scheduler.engine.why_not import MAX_NAMES
 from scheduler.engine.workloads import last_message, workload_of
 from scheduler.errors import type_and_message
 from scheduler.framework.events import Action
@@ -25,6 +27,7 @@ from scheduler.messages.now import Now
 from scheduler.objects.pod import Pod
 from scheduler.objects.steps import Steps, run_to_end
 from scheduler.objects.timestamps import format_seconds
+from scheduler.preemption.eligibility import is_dying_victim
 from scheduler.preemption.evaluation import PreemptionEvidence
 from scheduler.preemption.summary import PreemptionSummary, summary_of
 from scheduler.queue.hints import EXTENDER, registrations_of
@@ -87,6 +90,8 @@ def pod_page_in_slices(
             "nominatedNode": info.pod.nominated_node_name,
             "isOurs": info.pod.spec.scheduler_name in engine.profiles,
         }
+        if info.is_terminating:
+            page["leaving"] = _leaving(info)
     if info is not None and (group := engine.cache.groups.key_of(info)):
         page["group"] = group_summary(engine, group)
     if info is not None and (findings := _findings(engine, info)):
@@ -100,11 +105,18 @@ def pod_page_in_slices(
                 "at": format_seconds(made_room.started_wall),
                 **preemption_page(made_room.preemption),
             }
+    if info is not None and info.pod.nominated_node_name and not info.node_name:
+        page["victimsLeft"] = _victims_left(engine, info, memory.of(info.uid) if memory is not None else None)
     for record, place in list(_waiting_as(engine, key)):
         page["queue"] = waiting_page(engine, record, place, {})
-        if engine.bindings.get(record.uid) is None:
+        binding = engine.bindings.get(record.uid)
+        if binding is not None:
+            page["queue"]["bindingWaits"] = list(_binding_waits(binding, now))
+        else:
             preview = yield from preview_page_in_slices(engine, record.info, now, node)
             page["preview"] = preview | {"isOfGroup": bool(record.group)}
+            if unasked := unasked_extenders(engine, record.info.pod):
+                page["preview"]["unaskedExtenders"] = list(unasked)
     if info is not None and page["schedulerName"] in engine.profiles:
         page["weights"] = {
             plugin.name: weight for plugin, weight in engine.profiles[page["schedulerName"]].score_plugins
@@ -114,6 +126,43 @@ def pod_page_in_slices(
                 page["decidedEarlier"] = _decided_earlier(engine, info.pod)
             page["alternatives"] = yield from alternatives_in_slices(engine, info, now, node)
     return page
+
+
+def unasked_extenders(engine: Engine, pod: Pod) -> tuple[str, ...]:
+    """The names of the extenders that an attempt asks about the pod, and a preview or a trial does not."""
+    return tuple([one.name for one in engine.extenders if (one.has_filter or one.has_bind) and one.is_interested(pod)])
+
+
+def _leaving(info: PodInfo) -> dict[str, Any]:
+    """Since when a pod is being deleted, by its deletion timestamp, and what may keep it."""
+    metadata = info.pod.metadata
+    return {"deletedAt": metadata.deletion_timestamp, "finalizers": list(metadata.finalizers[:MAX_NAMES])}
+
+
+def _victims_left(engine: Engine, info: PodInfo, made_room: Attempt | None) -> list[dict[str, Any]]:
+    """The victims that are still on the node where room is made, those of an earlier scheduler too."""
+    table = engine.cache.table
+    row = table.existing_row(info.pod.nominated_node_name)
+    if row is None:
+        return []
+    evidence = made_room.preemption if made_room is not None else None
+    chosen = {victim.key for victim in evidence.victims} if isinstance(evidence, PreemptionSummary) else set()
+    return [
+        {"pod": one.key, **(_leaving(one) if one.is_terminating else {})}
+        for one in table.pods[row].values()
+        if one.key in chosen or (is_dying_victim(one) and one.priority < info.priority)
+    ]
+
+
+def _binding_waits(binding: Binding, now: Now) -> Iterator[dict[str, Any]]:
+    """The plugins that the bind waits for, and until when at the latest."""
+    ends = {name: binding.waits_since + seconds for name, seconds in binding.waits.items()}
+    doing = {name: flight.doing for name, (_, flight) in binding.running.items()}
+    for name in (*ends, *doing):
+        end = ends.get(name, binding.give_up_at.get(name))
+        until = "" if end is None else format_seconds(now.wall + round((end - now.monotonic) * 1e9))
+        point = "Permit" if name in ends else "PreBind"
+        yield {"plugin": name, "point": point, "doing": doing.get(name, ""), "until": until}
 
 
 def _decided_earlier(engine: Engine, pod: Pod) -> dict[str, str]:

@@ -20,6 +20,7 @@ NANO = 1_000_000_000
 MAX_INT64 = 2**63 - 1
 MIN_INT64 = -(2**63)
 
+_TURN = 2**64
 _NANO_IN_MILLI = 1_000_000
 _DECIMAL_EXPONENT = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY_SHIFT = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -83,3 +84,11 @@ def milli_value(nanos: int) -> int:
     """Thousandths, rounded away from zero. Beyond 64 bits the result is 0, as in kube-scheduler 1.36."""
     milli = -(-nanos // _NANO_IN_MILLI) if nanos >= 0 else nanos // _NANO_IN_MILLI
     return milli if MIN_INT64 <= milli <= MAX_INT64 else 0
+
+
+def in_int64(number: int) -> int:
+    """What 64-bit arithmetic makes of a sum: beyond its largest number it begins again at the other end, as in
+    kube-scheduler 1.36."""
+    if MIN_INT64 <= number <= MAX_INT64:
+        return number
+    return (number - MIN_INT64) % _TURN + MIN_INT64

@@ -19,7 +19,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.cluster.volumes.disks import Disk, any_conflict, disks_of
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, HintKeys, Resource, Wanted
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Rows, State, Verdicts
+from scheduler.framework.plugin import FilterPlugin, Finding, PreFilterPlugin, Rows, State, Verdicts
 from scheduler.framework.tallies import RowPods, Tally, shares_on, summed
 from scheduler.messages.status import SKIP, Refusal, Skip, unresolvable, unschedulable
 from scheduler.objects.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
@@ -124,6 +124,22 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
         codes = np.where(taken[rows], np.int16(1), np.int16(2 if is_claim_taken else 0))
         return Verdicts(codes, _REFUSALS) if codes.any() else None
 
+    def findings(self, pod: PodInfo, view: View) -> tuple[Finding, ...]:
+        """Who else uses the claims that only one pod may use."""
+        state = self.pre_filter(pod, view)
+        if not isinstance(state, WantedVolumes):
+            return ()
+        table, found = view.table, []
+        for name in sorted(state.claims):
+            key = f"{pod.namespace}/{name}"
+            for row in sorted(view.volumes.rows_using([key])):
+                sharing = [one for one in table.pods[row].values() if _uses(one, pod.namespace, name)]
+                users = [one.key for one in sharing if one.uid != pod.uid and table.nodes[row] is not None]
+                if users:
+                    line = f"claim {key} (ReadWriteOncePod) is in use by {', '.join(users)}"
+                    found.append(Finding(1, (table.names[row],), (line,)))
+        return tuple(found)
+
     def events(self) -> tuple[EventRegistration, ...]:
         return _EVENTS
 
@@ -143,6 +159,10 @@ def _a_rival_left(pod: PodInfo, old: PodInfo | None, _new: PodInfo | None) -> Hi
     if old is None or old.namespace != pod.namespace:
         return Hint.SKIP
     return Hint.QUEUE if any_conflict(disks_of(pod), (old,)) or _share_a_claim(pod, old) else Hint.SKIP
+
+
+def _uses(info: PodInfo, namespace: str, claim: str) -> bool:
+    return info.namespace == namespace and claim in _claim_names(info)
 
 
 def _share_a_claim(one: PodInfo, other: PodInfo) -> bool:

@@ -106,7 +106,9 @@ async def test_what_is_in_the_way_is_named(tmp_path: Path, capfd: pytest.Capture
         assert await ask(tmp_path, "queue") == 1
         assert "pod tandem-system/tandem-0: error forwarding port" in capfd.readouterr().err
         assert await ask(tmp_path, "queue", "--scheduler", "tandem-system/another") == 1
-        assert "the scheduler's Lease tandem-system/another can't be read" in capfd.readouterr().err
+        said = " ".join(capfd.readouterr().err.split())
+        assert "the scheduler's Lease tandem-system/another can't be read" in said
+        assert "another Lease with --scheduler, or with --server a scheduler that runs without one" in said
         assert await ask(tmp_path, "queue", "--scheduler", "another") == 1
         assert "must be NAMESPACE/LEASE" in capfd.readouterr().err
         lease = cluster.registry.stored(LEASES, *("tandem-system", "tandem-scheduler")).object

@@ -44,3 +44,16 @@ def test_a_column_is_another_once_a_row_has_come_and_the_same_until_then() -> No
     table.put_node(node("b", cpu="2"))
     assert before.tolist() == [1000]
     assert table.allocatable_cpu.tolist() == [1000, 2000]
+
+
+def test_what_pods_take_beyond_int64_begins_again_at_the_other_end_and_comes_back() -> None:
+    table = NodeTable()
+    table.put_node(node("a", cpu="4", memory="8Gi"))
+    pods = [PodInfo(pod(f"p{number}", memory=str(2**63 - 1), cpu="9e15", node="a")) for number in range(3)]
+    for info in pods:
+        table.add_pod(info)
+    assert table.requested_memory.tolist() == table.non_zero_memory.tolist() == [2**63 - 3]
+    assert table.requested_cpu.tolist() == [27 * 10**18 - 2**64]
+    for info in pods:
+        table.remove_pod(0, info.uid)
+    assert table.requested_memory.tolist() == table.requested_cpu.tolist() == [0]

@@ -80,6 +80,14 @@ def test_a_read_write_once_pod_claim_in_use_closes_every_node() -> None:
     assert CLAIM_TAKEN.code is Code.UNSCHEDULABLE
 
 
+def test_people_are_shown_who_uses_a_read_write_once_pod_claim() -> None:
+    user = testing.pod("user", node="n1", claims=["only"])
+    view = cluster(NODES, [user, testing.pod("stranger", namespace="b", node="n2", claims=["only"])], [rwop()])
+    (found,) = PLUGIN.findings(info(claims=["only"]), view)
+    assert (found.nodes, found.lines) == (("n1",), ("claim default/only (ReadWriteOncePod) is in use by default/user",))
+    assert not PLUGIN.findings(PodInfo(user), view)
+
+
 def test_a_claim_of_the_same_name_in_another_namespace_is_another_claim() -> None:
     view = cluster(
         NODES,

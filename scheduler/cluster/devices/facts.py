@@ -376,5 +376,8 @@ class Devices:
 
 
 def _from_afar(pool: Pool | None) -> tuple[object, ...]:
-    """What a node sees of a pool with a fault that it has no device of: the slices with its counters."""
-    return () if pool is None else (pool.state, pool.fault, pool.counter_sets, [part.name for part in pool.parts])
+    """What a node sees of a pool with a fault that it has no device of: the slices with its counters, and whose."""
+    if pool is None:
+        return ()
+    parts = [(part.name, part.slice.spec.node_name) for part in pool.parts]
+    return (pool.state, pool.fault, pool.counter_sets, parts)

@@ -87,12 +87,14 @@ class ExtenderCalls:
         except LeadershipLost as error:
             answer = ExtenderAnswered(command.ticket, error=str(error))
         except TimeoutError:
-            answer = ExtenderAnswered(command.ticket, error=f"no answer within {command.timeout_seconds:g}s")
+            answer = ExtenderAnswered(
+                command.ticket, error=f"{_asked(command)}: no answer within {command.timeout_seconds:g}s"
+            )
         except OSError as error:
-            answer = ExtenderAnswered(command.ticket, error=str(error) or type(error).__name__)
+            answer = ExtenderAnswered(command.ticket, error=f"{_asked(command)}: {error or type(error).__name__}")
         except Exception as error:
             log.exception("Extender call failed", url=command.url)
-            answer = ExtenderAnswered(command.ticket, error=f"{type(error).__name__}: {error}")
+            answer = ExtenderAnswered(command.ticket, error=f"{_asked(command)}: {type(error).__name__}: {error}")
         if answer.error:
             answer = ExtenderAnswered(command.ticket, error=shortened(answer.error))
         self._on_answer(answer)
@@ -104,3 +106,8 @@ class ExtenderCalls:
 
             self._session = ExtenderSession(self._tls, self._environment)
         return self._session
+
+
+def _asked(command: CallExtender) -> str:
+    """As kube-scheduler names a call that had no answer."""
+    return f'Post "{command.url}"'

@@ -206,6 +206,15 @@ def _claims(info: PodInfo) -> Iterator[Change]:
             yield Change(Effort.CLAIM, text, _with(info.pod, volumes=rest))
 
 
+def gone_or_moved(other: PodInfo, node: str) -> tuple[Effort, str]:
+    """What to do with a pod in the way. ``node``: where it fits afterwards, "" for nowhere."""
+    if node == other.node_name:
+        return Effort.POD_MOVED, f"without pod {other.key} on {node}, which would fit there again afterwards"
+    if node:
+        return Effort.POD_MOVED, f"move pod {other.key} from {other.node_name} to {node}"
+    return Effort.POD_GONE, f"without pod {other.key} on {other.node_name}, which would not fit elsewhere"
+
+
 class Values(msgspec.Struct, frozen=True, rename="camel"):
     """What the pod wants of nodes, and what the nodes have: ``found`` by the number of nodes, the most frequent
     first; "" stands for nodes without it."""

@@ -14,7 +14,7 @@ from scheduler.cluster.groups.group import Group
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.engine import Engine
 from scheduler.engine.questions.answers import MAX_NODES_NAMED
-from scheduler.engine.questions.changes import Effort, Values
+from scheduler.engine.questions.changes import Effort, Values, gone_or_moved
 from scheduler.engine.questions.edits import (
     AddNodes,
     Consequences,
@@ -325,10 +325,7 @@ class GroupSearch:
                         continue
                     found += 1
                     again = trial.place(created_again(other, f"what-helps-{other.uid}"))
-                    effort, text = Effort.POD_MOVED, f"move pod {other.key} from {other.node_name} to {again.node}"
-                    if not again.node:
-                        effort = Effort.POD_GONE
-                        text = f"without pod {other.key} on {other.node_name}, which would not fit elsewhere"
+                    effort, text = gone_or_moved(other, again.node)
                     self._note(GroupChange(effort, text), found, tried, pod=other.key, to=again.node)
                     yield
                     break

@@ -55,6 +55,8 @@ class Helps(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The bound that ended the search, "" if it is complete."""
     group: str = ""
     """namespace/name of the group that is asked about, or with which the pod starts; "" for a pod by itself."""
+    unasked_extenders: tuple[str, ...] = ()
+    """The extenders that have a say in where the pod goes: no trial asks them."""
 
 
 class HelpList:

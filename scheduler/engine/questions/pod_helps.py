@@ -14,7 +14,15 @@ import numpy as np
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.engine import Engine
 from scheduler.engine.gate_facts import gates_of
-from scheduler.engine.questions.changes import Change, Effort, asking_less, relaxed, tolerating, with_priority
+from scheduler.engine.questions.changes import (
+    Change,
+    Effort,
+    asking_less,
+    gone_or_moved,
+    relaxed,
+    tolerating,
+    with_priority,
+)
 from scheduler.engine.questions.edits import AddNodes, Consequences, Edit, RemovePod, Uncordon, apply_edits
 from scheduler.engine.questions.evictions import created_again
 from scheduler.engine.questions.helps import MAX_OF_A_KIND, Bounds, Help, HelpList, Helps
@@ -219,11 +227,7 @@ class PodSearch:
                     continue
                 found += 1
                 again = trial.place(created_again(other, f"what-helps-{other.uid}"))
-                if again.node:
-                    text = f"move pod {other.key} from {other.node_name} to {again.node}"
-                    self._note(Effort.POD_MOVED, found, text, tried, other.key, again.node)
-                else:
-                    text = f"without pod {other.key} on {other.node_name}, which would not fit elsewhere"
-                    self._note(Effort.POD_GONE, found, text, tried, other.key)
+                effort, text = gone_or_moved(other, again.node)
+                self._note(effort, found, text, tried, other.key, again.node)
                 yield
                 break

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+import msgspec
+
 from scheduler.engine.engine import Engine
+from scheduler.engine.explain import unasked_extenders
 from scheduler.engine.questions.edits import WrongQuestion
 from scheduler.engine.questions.group_helps import GroupSearch
 from scheduler.engine.questions.helps import Bounds, Helps
@@ -27,9 +30,15 @@ def what_helps(engine: Engine, key: str, now: Now, is_over: IsOver = never) -> G
         if groups.get(key) is None and not groups.members(key).count:
             raise WrongQuestion(f"pod {shown(key)} is not known here")
         return (yield from GroupSearch(engine, key, now, bounds).run())
-    if info.node_name or engine.cache.placed(info.uid) is not None:
+    if info.node_name:
         raise WrongQuestion(f"pod {shown(key)} is on a node")
+    if (placed := engine.cache.placed(info.uid)) is not None:
+        raise WrongQuestion(f"pod {shown(key)} is being bound to {shown(placed.node_name)}")
+    if info.is_terminating:
+        raise WrongQuestion(f"pod {shown(key)} is being deleted, and gets no node any more")
     group = groups.key_of(info)
     if group:
-        return (yield from GroupSearch(engine, group, now, bounds, asked=info).run())
-    return (yield from PodSearch(engine, info, now, bounds).run())
+        found = yield from GroupSearch(engine, group, now, bounds, asked=info).run()
+    else:
+        found = yield from PodSearch(engine, info, now, bounds).run()
+    return msgspec.structs.replace(found, unasked_extenders=unasked_extenders(engine, info.pod))

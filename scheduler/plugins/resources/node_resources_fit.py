@@ -52,6 +52,7 @@ from scheduler.framework.plugin import (
 )
 from scheduler.messages.status import Code, Refusal, Skip
 from scheduler.objects.memo import has_many_parts
+from scheduler.objects.quantity import MAX_INT64
 from scheduler.objects.resource_names import is_extended_resource, is_scalar_resource
 from scheduler.plugins.normalization import shape_scores
 from scheduler.plugins.resources.device_class_resources import mapped_by_classes, tallies_stamp
@@ -188,7 +189,9 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         for need in state.needs:
             allocatable, requested = table.allocatable(need.resource), table.requested(need.resource)
             offered = allocatable.item(row)
-            if need.amount > offered - requested.item(row) and (offered or not need.is_delegated):
+            # More than int64 holds is less than nothing in kube-scheduler 1.36, as in `filter`.
+            is_enough = need.amount <= offered - requested.item(row) <= MAX_INT64
+            if not is_enough and (offered or not need.is_delegated):
                 reasons = (*reasons, need.reason)
                 is_hopeless = is_hopeless or need.amount > offered
         return _refusal(reasons, is_hopeless) if reasons else None
@@ -272,7 +275,7 @@ def _fit_all(needs: tuple[_Need, ...], table: NodeTable, rows: Sequence[int]) ->
         allocatable, requested = table.amounts(need.resource)
         amount = need.amount
         for row in rows:
-            if amount > allocatable.item(row) - requested.item(row):
+            if not amount <= allocatable.item(row) - requested.item(row) <= MAX_INT64:
                 return False
     return True
 

@@ -17,6 +17,7 @@ from scheduler.cluster.offer import Offer
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import MAX_NODE_SCORE, Rows, Scores, State
+from scheduler.objects.quantity import MAX_INT64, in_int64
 from scheduler.objects.resources import CPU, MEMORY, PODS
 from scheduler.plugins.resources.device_class_resources import device_columns
 
@@ -92,16 +93,18 @@ class ResourceScoring(Struct, frozen=True):
                 if not allocatable:
                     continue
                 requested = used_of.item(row) + own
-                if is_least:
+                if not 0 <= requested <= MAX_INT64:
+                    percent = self._beyond_int64(allocatable, requested)
+                elif is_least:
                     percent = (
                         (allocatable - requested) * MAX_NODE_SCORE // allocatable if requested < allocatable else 0
                     )
                 else:
                     percent = min(requested, allocatable) * MAX_NODE_SCORE // allocatable
-                    if shape is not None:
-                        percent = shape.item(percent)
-                        if percent <= 0:
-                            continue
+                if shape is not None:
+                    percent = shape.item(percent)
+                    if percent <= 0:
+                        continue
                 total += percent * weight
                 weights += weight
             if not weights:
@@ -111,6 +114,23 @@ class ResourceScoring(Struct, frozen=True):
         return scores
 
     def _percents(self, allocatable: Column, requested: Column, offer: Offer, rows: Rows) -> Scores:
+        if requested.min(initial=0) >= 0:
+            return self._usual_percents(allocatable, requested, offer, rows)
+        beyond = np.flatnonzero(requested < 0)
+        amounts = zip(allocatable[beyond].tolist(), requested[beyond].tolist(), strict=True)
+        bounded = [self._beyond_int64(whole, amount) if whole else 0 for whole, amount in amounts]
+        percents = self._usual_percents(allocatable, np.maximum(requested, 0), offer, rows)
+        percents[beyond] = bounded
+        return percents
+
+    def _beyond_int64(self, allocatable: int, requested: int) -> int:
+        """The percentage where the sum of what pods request, and often the difference, begins again at the other end of
+        int64. Kube-scheduler 1.36 may have a score there that is none, which fails the pod; here it is bounded."""
+        requested = in_int64(requested)
+        part = allocatable - requested if self.strategy is Strategy.LEAST_ALLOCATED else requested
+        return min(max(in_int64(part * MAX_NODE_SCORE), 0) // allocatable, MAX_NODE_SCORE)
+
+    def _usual_percents(self, allocatable: Column, requested: Column, offer: Offer, rows: Rows) -> Scores:
         if self.strategy is Strategy.LEAST_ALLOCATED:
             counted = np.maximum(np.subtract(allocatable, requested, out=requested), 0, out=requested)
         else:

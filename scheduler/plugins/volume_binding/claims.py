@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
@@ -9,7 +11,7 @@ from scheduler.cluster.view import View
 from scheduler.cluster.volumes.csi import ForeignClaim, claim_key, is_made_for
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
 from scheduler.objects.pod import Volume
-from scheduler.objects.storage import PersistentVolumeClaim, StorageClass
+from scheduler.objects.storage import NO_PROVISIONER, PersistentVolumeClaim, StorageClass
 
 UNBOUND = unresolvable("pod has unbound immediate PersistentVolumeClaims")
 
@@ -52,6 +54,27 @@ def sort_claims(pod: PodInfo, view: View) -> PodClaims | Skip | Refusal:
         else:
             is_any_immediate = True
     return UNBOUND if is_any_immediate else PodClaims(tuple(bound.values()), tuple(delayed))
+
+
+def why_unbound(pod: PodInfo, view: View) -> Iterator[str]:
+    """In words, the claims that are to be bound before the pod is placed, and what each of them lacks."""
+    for volume in pod.pod.spec.volumes:
+        key = claim_key(pod, volume)
+        claim = _usable(pod, volume, key, view) if key is not None else None
+        if not isinstance(claim, PersistentVolumeClaim) or claim.is_fully_bound:
+            continue
+        name, chosen = claim.storage_class, claim.spec.volume_name
+        found = view.find(StorageClass, name) if name else None
+        if chosen:
+            yield f"claim {claim.key} is not bound to volume {chosen} yet, which it names"
+        elif not name:
+            yield f"claim {claim.key} names no StorageClass, and waits for a volume without a class to be bound to it"
+        elif found is None:
+            yield f"claim {claim.key} names StorageClass {name}, which is not there"
+        elif not found.waits_for_first_consumer and found.provisioner == NO_PROVISIONER:
+            yield f"claim {claim.key} waits for a volume of class {name}, which makes none, to be bound to it"
+        elif not found.waits_for_first_consumer:
+            yield f"claim {claim.key} has no volume yet: {found.provisioner} of class {name} is to make it"
 
 
 def _usable(pod: PodInfo, volume: Volume, key: str, view: View) -> PersistentVolumeClaim | Refusal:

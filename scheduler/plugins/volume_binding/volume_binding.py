@@ -49,11 +49,11 @@ from scheduler.framework.plugin import (
 )
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
 from scheduler.objects.storage import PersistentVolumeClaim
-from scheduler.plugins.volume_binding.claims import sort_claims
+from scheduler.plugins.volume_binding.claims import sort_claims, why_unbound
 from scheduler.plugins.volume_binding.delayed import IS_BINDABLE, NOT_FOUND, TOO_SMALL, DelayedClaims, UnusableClaim
 from scheduler.plugins.volume_binding.evidence import causes_of_bound, causes_of_delayed
 from scheduler.plugins.volume_binding.hints import EVENTS
-from scheduler.plugins.volume_binding.writes import progress, reservation_of, writes_of
+from scheduler.plugins.volume_binding.writes import awaited, progress, reservation_of, writes_of
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
@@ -196,6 +196,15 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
 
     def pre_bind_progress(self, state: State | None, pod: PodInfo, view: View, node: str) -> bool | Refusal:
         return progress(pod, view, node)
+
+    def findings(self, pod: PodInfo, view: View) -> tuple[Finding, ...]:
+        """The claims whose volumes the pod waits for: before it is tried, or once its node is chosen."""
+        reservation = view.volumes.reservation(pod.uid)
+        if reservation is None:
+            lines = tuple(why_unbound(pod, view)) if not pod.node_name else ()
+            return (Finding(0, (), lines),) if lines else ()
+        lines = tuple(awaited(pod, view))
+        return (Finding(1, (reservation.node,), lines),) if lines else ()
 
     # --- events -------------------------------------------------------------------------------------------------------
 

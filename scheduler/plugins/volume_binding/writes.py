@@ -27,6 +27,7 @@ from scheduler.objects.storage import (
     ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
+    StorageClass,
 )
 from scheduler.plugins.volume_binding.delayed import Sources
 
@@ -130,6 +131,24 @@ def progress(pod: PodInfo, view: View, node_name: str) -> bool | Refusal:
             *(_provision_progress(provision, node, view) for provision in reservation.provisions),
         ]
     )
+
+
+def awaited(pod: PodInfo, view: View) -> Iterator[str]:
+    """In words, the claims that the pod's binding waits for."""
+    reservation = view.volumes.reservation(pod.uid)
+    row = view.table.existing_row(reservation.node) if reservation is not None else None
+    node = view.table.nodes[row] if row is not None else None
+    if reservation is None or node is None:
+        return
+    for binding in reservation.bindings:
+        if _binding_progress(binding, node, view) is False:
+            yield f"claim {binding.claim.key} is not bound to volume {binding.volume.metadata.name} yet"
+    for provision in reservation.provisions:
+        if _provision_progress(provision, node, view) is False:
+            claim = provision.claim
+            found = view.find(StorageClass, claim.storage_class)
+            maker = f"{found.provisioner} of class {claim.storage_class}" if found is not None else "its provisioner"
+            yield f"claim {claim.key} has no volume yet: {maker} is to make it for node {reservation.node}"
 
 
 def _all_done(answers: Iterable[bool | Refusal]) -> bool | Refusal:

@@ -139,6 +139,19 @@ def test_a_faulty_pool_is_seen_from_afar_without_the_devices_that_take_from_its_
         assert (pool.key[1], pool.state, pool.consumers) == ("p", PoolState.INCOMPLETE, ())
 
 
+def test_the_counters_of_a_faulty_pool_that_move_to_another_node_are_of_the_node_before_no_more() -> None:
+    cache = a_cluster()
+    for name in ("n0", "n1"):
+        counters = resource_slice(name, pool="p", name="b")
+        counters["spec"] |= {
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 2},
+            "sharedCounters": [{"name": "set-0", "counters": {"memory": {"value": "2"}}}],
+        }
+        show(cache, Kind.RESOURCE_SLICE, counters)
+        others = frozenset(NODES) - {name}
+        assert alike(cache) == {frozenset({name}), others}
+
+
 def on_all_nodes(number: int, devices: int = 2) -> dict[str, Any]:
     made = resource_slice("", *[gpu(f"gpu-{one}") for one in range(devices)], pool=f"p{number}", name=f"s{number}")
     made["spec"] |= {"nodeName": None, "allNodes": True}

@@ -92,7 +92,7 @@ async def test_an_extender_that_is_silent_is_an_error_after_its_time() -> None:
         return web.Response()
 
     async with serving(handler) as url:
-        assert (await answer_of(url, 0.05)).error == "no answer within 0.05s"
+        assert (await answer_of(url, 0.05)).error == f'Post "{url}/filter": no answer within 0.05s'
 
 
 async def test_no_call_of_a_cycle_waits_for_the_binds_of_a_slow_extender() -> None:
@@ -116,7 +116,8 @@ async def test_no_call_of_a_cycle_waits_for_the_binds_of_a_slow_extender() -> No
 
 
 async def test_an_extender_that_is_not_there_is_an_error() -> None:
-    assert "Cannot connect" in (await answer_of("http://127.0.0.1:1")).error
+    error = (await answer_of("http://127.0.0.1:1")).error
+    assert error.startswith('Post "http://127.0.0.1:1/filter": Cannot connect')
 
 
 async def test_of_a_pod_whose_binding_has_failed_no_pre_bind_runs_on() -> None:

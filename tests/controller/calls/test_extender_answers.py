@@ -113,7 +113,7 @@ async def test_an_answer_without_an_end_is_a_fault_after_its_time(pieces: Callab
     async with serving(in_pieces(pieces)) as url:
         began = time.monotonic()
         answer = await answer_of(url, timeout_seconds=0.2)
-    assert answer.error == "no answer within 0.2s"
+    assert answer.error == f'Post "{url}/filter": no answer within 0.2s'
     assert time.monotonic() - began < 10
 
 

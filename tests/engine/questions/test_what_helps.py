@@ -100,6 +100,38 @@ def test_a_pod_that_would_fit_elsewhere_is_moved_and_one_of_a_daemon_set_is_not_
     assert "default/agent" not in {one.pod for one in helps(cluster).helps}
 
 
+def test_a_pod_that_would_come_back_to_its_node_is_not_moved_there() -> None:
+    cluster = Cluster()
+    for name in ("n0", "n1"):
+        cluster.node(name, cpu="4", labels={"zone": name})
+        fields: dict[str, Any] = {"node": name, "node_selector": {"zone": name}, "metadata": OWNER}
+        cluster.pod(f"on-{name}", cpu="1", labels={"app": "web"}, **fields)
+    few = spread_json("zone", {"app": "web"}, minDomains=3)
+    cluster.pod("p", cpu="1", labels={"app": "web"}, spread=[few])
+    found = texts(helps(cluster))
+    assert found["without pod default/on-n0 on n0, which would fit there again afterwards"] == "n0"
+    assert not [text for text in found if text.startswith("move pod")]
+
+
+def test_a_pod_that_is_being_deleted_is_not_helped() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    cluster.pod("p", cpu="3", metadata={"deletionTimestamp": "2027-01-15T08:00:00Z", "finalizers": ["a.b/c"]})
+    with pytest.raises(WrongQuestion, match="being deleted"):
+        helps(cluster)
+
+
+def test_extenders_that_are_not_asked_are_named() -> None:
+    managed = {"managedResources": [{"name": "example.com/gpu"}], "filterVerb": "filter"}
+    cluster = Cluster(configuration={"extenders": [{"urlPrefix": "http://extender", **managed}]})
+    cluster.node("n0", cpu="1", allocatable={"example.com/gpu": "1"})
+    cluster.pod("p", requests={"example.com/gpu": "1"})
+    cluster.pod("other", cpu="3")
+    found = helps(cluster)
+    assert (found.fits_now, found.unasked_extenders) == ("n0", ("http://extender",))
+    assert not helps(cluster, "other").unasked_extenders
+
+
 def test_the_lowest_priority_that_preempts_is_named_with_its_victims() -> None:
     cluster = Cluster()
     cluster.node("n0", cpu="2")

@@ -8,7 +8,7 @@ from scheduler.config.args import decode_args
 from scheduler.framework.events import Hint
 from scheduler.messages.status import Code, Refusal
 from scheduler.plugins.resources.fit_args import NodeResourcesFitArgs
-from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
+from scheduler.plugins.resources.node_resources_fit import Needs, NodeResourcesFit
 from scheduler.testing.fragments import container_json
 from scheduler.testing.objects import node, pod
 from tests.builders import device_class
@@ -100,6 +100,50 @@ def test_pods_that_request_more_of_a_resource_than_int64_holds_stop_no_other_pod
     taken = [pod(f"p{number}", node="a", requests={GPU: "5E"}) for number in range(2)]
     view = cluster([node("a", allocatable={GPU: "2"}), node("b", allocatable={GPU: "2"})], taken)
     assert "b" not in refusals(NodeResourcesFit(), info(requests={GPU: "1"}), view)
+
+
+FULL = str(2**63 - 1)
+"""Memory that the API server accepts in a pod, which may name its node itself."""
+
+
+def test_memory_beyond_int64_leaves_a_node_no_room_whichever_way_it_is_asked() -> None:
+    taken = [pod("p", node="a", memory=FULL), pod("q", node="a", memory="1Gi")]
+    view = cluster([node("a", memory="8Gi"), node("b", memory="8Gi")], taken)
+    assert reasons(NodeResourcesFit(), info(memory="1Mi"), view) == {"a": ("Insufficient memory",)}
+    assert NodeResourcesFit().filter_few(Needs(()), info(), view, [0, 1]) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "scores"),
+    [
+        # -2^63 * 100 is 0 in int64, so that what is beyond it is all that counts, as in kube-scheduler. The third is no
+        # percentage there, and fails the pod: "invalid score".
+        ({"type": "LeastAllocated"}, [87, 97, 100, 75]),
+        ({"type": "MostAllocated"}, [12, 2, 0, 25]),
+        (
+            {
+                "type": "RequestedToCapacityRatio",
+                "requestedToCapacityRatio": {
+                    "shape": [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]
+                },
+            },
+            [88, 98, 100, 75],
+        ),
+    ],
+)
+def test_memory_beyond_int64_stops_no_pod_that_asks_for_none(strategy: dict[str, Any], scores: list[int]) -> None:
+    plugin = fit(scoringStrategy=strategy | {"resources": [{"name": "memory"}]})
+    taken = [
+        pod("a1", node="a", memory=FULL),
+        pod("a2", node="a", memory="844103681"),  # with the default of 200 MB for the pod to be placed 1Gi beyond
+        pod("b1", node="b", memory=FULL),
+        pod("c1", node="c", memory=FULL),
+        pod("c2", node="c", memory=str(2**63 - 2**40)),
+        pod("d1", node="d", memory="1937768448"),
+    ]
+    view = cluster([node(name, memory="8Gi") for name in "abcd"], taken)
+    found = raw_scores(plugin, info(), view)
+    assert found == dict(zip("abcd", scores, strict=True))
 
 
 def test_a_node_without_the_resource_can_not_be_helped() -> None:

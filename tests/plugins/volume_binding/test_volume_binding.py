@@ -43,6 +43,41 @@ def everywhere(*texts: str) -> Reasons:
 
 
 @pytest.mark.parametrize(
+    ("objects", "line"),
+    [
+        (
+            [builders.claim("c")],
+            "claim default/c names no StorageClass, and waits for a volume without a class to be bound to it",
+        ),
+        (
+            [builders.claim("c", storage_class="gone")],
+            "claim default/c names StorageClass gone, which is not there",
+        ),
+        (
+            [builders.storage_class("now", wait=False), builders.claim("c", storage_class="now")],
+            "claim default/c has no volume yet: csi.test of class now is to make it",
+        ),
+        (
+            [
+                builders.storage_class("none", "kubernetes.io/no-provisioner", wait=False),
+                builders.claim("c", storage_class="none"),
+            ],
+            "claim default/c waits for a volume of class none, which makes none, to be bound to it",
+        ),
+        (
+            [no_provisioner(), delayed(volume="v", bound=False)],
+            "claim default/c is not bound to volume v yet, which it names",
+        ),
+    ],
+)
+def test_people_are_shown_which_claim_is_to_be_bound_first_and_what_it_lacks(
+    objects: list[ApiObject], line: str
+) -> None:
+    (shown,) = PLUGIN.findings(info(claims=("c", "d")), cluster(TWO_ZONES, objects=objects))
+    assert shown.lines == (line,)
+
+
+@pytest.mark.parametrize(
     ("objects", "reason"),
     [
         ([], 'persistentvolumeclaim "c" not found'),

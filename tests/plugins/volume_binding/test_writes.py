@@ -225,8 +225,11 @@ def test_it_waits_for_the_watch_to_show_its_own_write_then_for_the_claim() -> No
     assert world.progress("a1") is False
     world.say(written())
     assert world.progress("a1") is False
+    (found,) = PLUGIN.findings(world.pod, world.cache.view)
+    assert (found.nodes, found.lines) == (("a1",), ("claim default/c is not bound to volume v yet",))
     world.say(done())
     assert world.progress("a1") is True
+    assert not PLUGIN.findings(world.pod, world.cache.view)
 
 
 @pytest.mark.parametrize(
@@ -287,6 +290,9 @@ def dynamic_world() -> World:
 def test_it_waits_until_the_new_volume_is_bound() -> None:
     world = dynamic_world()
     assert world.progress("a1") is False
+    (found,) = PLUGIN.findings(world.pod, world.cache.view)
+    maker = f"{builders.storage_class('later').provisioner} of class later"
+    assert found.lines == (f"claim default/c has no volume yet: {maker} is to make it for node a1",)
     world.say(delayed(node="a1", resource_version="2"))
     assert world.progress("a1") is False
     world.say(done(version="3", **{SELECTED_NODE_ANNOTATION: "a1"}))

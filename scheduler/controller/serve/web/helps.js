@@ -17,13 +17,15 @@ export function helps(main, [namespace, name]) {
 function answer(found, namespace, name) {
   const rest = json(`tandem why ${name} -n ${namespace} --what-helps`, found);
   const withGroup = found.group ? [element("p", {}, "It starts with its group ", named(found.group), ".")] : [];
+  const unasked = found.unaskedExtenders ? [element("p", { class: "note" }, "Extenders have a say, and were not asked: ", listed(found.unaskedExtenders.map(named)), ".")] : [];
   if (found.fitsNow) {
     const nodes = found.fitsNow.split(", ").map(nodeLink);
-    return [element("p", { class: "verdict" }, state("it fits now, on ", "good"), listed(nodes)), ...withGroup, rest];
+    return [element("p", { class: "verdict" }, state("it fits now, on ", "good"), listed(nodes)), ...unasked, ...withGroup, rest];
   }
   const changes = found.helps ?? [];
   return [
     element("p", { class: "verdict" }, state("waits: ", "waits"), named(found.message ?? "")),
+    ...unasked,
     ...withGroup,
     changes.length ? table("Changes, each of which would do", ["Would help", "Then it goes to", "Preempts"], changes.map(change)) : element("p", {}, "No single change that was tried would help."),
     found.values?.length ? section("What it wants, and what nodes have", element("ul", {}, found.values.map(wanted))) : "",

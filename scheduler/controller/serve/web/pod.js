@@ -12,6 +12,7 @@ export function pod(main, [namespace, name]) {
       return () => main.replaceChildren(
         heading("Pod ", named(found.pod ?? `${namespace}/${name}`)),
         element("p", { class: "verdict" }, verdict(found)),
+        leaving(found),
         found.queue && !found.node && !found.queue.node ? element("p", {}, element("a", { href: podAddress(found.pod ?? `${namespace}/${name}`, "helps") }, "What would help?")) : "",
         timeline(found),
         found.attempt?.message ? section("What the last attempt said", element("p", { class: "message" }, named(found.attempt.message))) : "",
@@ -30,10 +31,21 @@ export function pod(main, [namespace, name]) {
 
 function verdict(found) {
   if (found.node) return [state("runs on ", "good"), nodeLink(found.node)];
-  if (found.nominatedNode) return [state("waits for room on ", "waits"), nodeLink(found.nominatedNode)];
+  // Its node is written as the nominated one while it waits before its bind.
   if (found.queue?.node) return [state("is being bound to ", "good"), nodeLink(found.queue.node)];
-  if (found.queue) return [state(`waits: ${found.queue.place}`, "waits"), found.preview ? (found.preview.fits ? ", and would fit now" : ", and would not fit now") : ""];
+  if (found.nominatedNode) return [state("waits for room on ", "waits"), nodeLink(found.nominatedNode)];
+  if (found.queue) return [state(`waits: ${found.queue.place}`, "waits"), found.preview ? (found.preview.fits ? ", and would fit now" : ", and would not fit now") : "", found.preview?.unaskedExtenders ? [", without asking ", listed(found.preview.unaskedExtenders.map(named))] : ""].flat();
   return state("not in the queue", "plain");
+}
+
+/** That the pod is being deleted, and which of its victims are still there. */
+function leaving(found) {
+  const until = (one) => `being deleted, with time until ${one.deletedAt}${one.finalizers.length ? `, kept by ${one.finalizers.join(", ")}` : ""}`;
+  const there = (found.victimsLeft ?? []).slice(0, 10);
+  return element("div", {},
+    found.leaving ? element("p", { class: "note" }, `It is ${until(found.leaving)}${found.node ? "" : "; it gets no node any more"}.`) : "",
+    there.map((one) => element("p", { class: "note" }, "Still there: ", podLink(one.pod), one.deletedAt ? `, ${until(one)}` : ", not deleted yet")),
+  );
 }
 
 function timeline(found) {
@@ -46,6 +58,10 @@ function timeline(found) {
     events.push([attempt.at, `attempt ${attempt.number}: ${attempt.result || "under way"}${waited}`]);
   }
   if (decidedEarlier?.scheduledAt) events.push([decidedEarlier.scheduledAt, "got its node, before this scheduler started"]);
+  for (const wait of queue?.bindingWaits ?? []) {
+    const what = `${wait.point} of ${wait.plugin}${wait.doing ? `, ${wait.doing}` : ""}`;
+    if (wait.until) events.push([wait.until, `the binding fails if ${what} is not done`]);
+  }
   if (queue?.backsOffUntil) events.push([queue.backsOffUntil, "the back-off ends"]);
   if (queue?.nextTry) events.push([queue.nextTry, "is tried again, if nothing wakes it earlier"]);
   if (!events.length) return "";
