@@ -73,7 +73,7 @@ class Watching(Struct, frozen=True):
         written = outcome.written
         is_there = written is not None and self._is_there(written)
         steps = self._apply_observed(kind_of(written), written, now) if written is not None and is_there else ()
-        self._handlers.write_answered(outcome.ticket)
+        self._handlers.write_answered(outcome.ticket, now)
         return steps
 
     def _is_there(self, written: ApiObject) -> bool:

@@ -26,6 +26,7 @@ from scheduler.queue.aftermath import NOTHING, Aftermath, Fate, PermitWaits, Vic
 from scheduler.queue.cluster_events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
+    CLAIM_UPDATE,
     NODE_ADD,
     NODE_DELETE,
     PENDING_POD_ADD,
@@ -80,8 +81,7 @@ class EventHandlers:
         """Other scheduler names are ours now: pods that wait under a new one are queued, those of a dropped one leave
         (an attempt under way ends by itself)."""
         names_before, counted_before = self._ours.profile_names, self._ours.counts_foreign_nominations
-        self._ours = ours
-        counts_foreign_nominations = ours.counts_foreign_nominations
+        self._ours, counts_foreign_nominations = ours, ours.counts_foreign_nominations
         for info in list(self._known_pods):
             if info.node_name:
                 continue
@@ -129,8 +129,7 @@ class EventHandlers:
             self._handled(NODE_DELETE)
             return NOTHING
         self._cache.remove_object(kind, obj.key)
-        event = object_event(kind, Action.DELETE)
-        if event is not None:
+        if (event := object_event(kind, Action.DELETE)) is not None:
             self._queue.move_all(event, obj, None, now)
             self._handled(event)
         return NOTHING
@@ -325,11 +324,13 @@ class EventHandlers:
         """Note that the allocation of a claim in flight has been sent to the API server."""
         self._cache.devices.write_sent(ticket, claim_uid)
 
-    def write_answered(self, ticket: int) -> None:
-        """Note that a write of any kind has been answered; what it wrote has been observed."""
+    def write_answered(self, ticket: int, now: Now) -> None:
+        """Note that a write has been answered; what it wrote has been observed. No watch shows that devices are free
+        that a claim has not got."""
         if self._queue.waking.unfinished:
             self._queue.finish_waking()
-        self._cache.devices.write_finished(ticket)
+        if (claim := self._cache.devices.write_finished(ticket)) is not None:
+            self._queue.move_all(CLAIM_UPDATE, *claim.given_up(), now)
 
     def placed(self, info: PodInfo, now: Now) -> None:
         """Announce the room that a pod was nominated to, if its attempt has placed it on another node."""

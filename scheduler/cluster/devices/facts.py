@@ -232,17 +232,20 @@ class Devices:
         """Note that the allocation of a claim in flight has been sent to the API server."""
         self._writes[ticket] = claim_uid
 
-    def write_finished(self, ticket: int) -> None:
-        """Note that the write of an allocation has ended; if it succeeded, the claim has been observed."""
+    def write_finished(self, ticket: int) -> ClaimInFlight | None:
+        """Note that the write of an allocation has ended; if it succeeded, the claim has been observed. Returns the
+        claim if its pod is not coming and it has not got its devices, which are free now."""
         claim_uid = self._writes.pop(ticket, None)
-        if claim_uid is not None and claim_uid not in self._writes.values():
-            self._drop_orphan(claim_uid)
+        if claim_uid is None or claim_uid in self._writes.values():
+            return None
+        return self._drop_orphan(claim_uid)
 
-    def _drop_orphan(self, claim_uid: str, *, is_expected: bool = False) -> None:
+    def _drop_orphan(self, claim_uid: str, *, is_expected: bool = False) -> ClaimInFlight | None:
         claim = self._orphans.pop(claim_uid, None)
         if claim is not None:
             self._drop_from_flight(claim, is_expected=is_expected)
             self.version += 1
+        return claim
 
     def _landed(self, claim_uid: str, *, is_expected: bool = False) -> None:
         """The API server knows of the claim's allocation, or the claim is gone: nothing is in flight any more.

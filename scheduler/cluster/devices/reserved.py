@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from scheduler.objects.resource_claims import Allocation
+from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.resource_claims import Allocation, ResourceClaim, ResourceClaimStatus
 
 
 class ClaimInFlight(Struct, frozen=True):
@@ -13,6 +15,12 @@ class ClaimInFlight(Struct, frozen=True):
     claim_uid: str
     claim_key: str
     allocation: Allocation
+
+    def given_up(self) -> tuple[ResourceClaim, ResourceClaim]:
+        """The claim with its devices, and without them: as what has happened would look if they had been written."""
+        namespace, _, name = self.claim_key.partition("/")
+        without = ResourceClaim(metadata=ObjectMeta(name=name, namespace=namespace, uid=self.claim_uid))
+        return replace(without, status=ResourceClaimStatus(allocation=self.allocation)), without
 
 
 class SetAside(Struct, frozen=True):
