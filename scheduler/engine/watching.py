@@ -73,7 +73,7 @@ class Watching(Struct, frozen=True):
         written = outcome.written
         is_there = written is not None and self._is_there(written)
         steps = self._apply_observed(kind_of(written), written, now) if written is not None and is_there else ()
-        self._handlers.write_answered(outcome.ticket, now)
+        self._handlers.claim_writes.answered(outcome.ticket, now)
         return steps
 
     def _is_there(self, written: ApiObject) -> bool:
@@ -86,7 +86,7 @@ class Watching(Struct, frozen=True):
         return made_for is not None and self._known_pods.by_uid(made_for) is not None
 
     def allocation_sent(self, step: AllocationSent, _now: Now) -> Sequence[Step]:
-        self._handlers.allocation_sent(step.ticket, step.claim_uid)
+        self._handlers.claim_writes.sent(step.ticket, step.claim_uid)
         return ()
 
     def learned(self, step: ObjectLearned, now: Now) -> Sequence[Step]:

@@ -23,10 +23,10 @@ from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.queue.aftermath import NOTHING, Aftermath, Fate, PermitWaits, VictimsEnd
+from scheduler.queue.claim_writes import ClaimWrites
 from scheduler.queue.cluster_events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
-    CLAIM_UPDATE,
     NODE_ADD,
     NODE_DELETE,
     PENDING_POD_ADD,
@@ -73,6 +73,7 @@ class EventHandlers:
         self._begun = 0.0
         self._cache = cache
         self._queue = queue
+        self.claim_writes = ClaimWrites(cache, queue)
         self._nominator = queue.nominator
         self._known_pods = known_pods
         self._ours = ours
@@ -115,6 +116,7 @@ class EventHandlers:
         if event is not None:
             self._queue.move_all(event, old, obj, now)
             self._handled(event)
+        self.claim_writes.announce_devices(now)
         return NOTHING
 
     def on_deleted(self, kind: Kind, obj: ApiObject, is_stale: bool, now: Now) -> Aftermath:
@@ -132,6 +134,7 @@ class EventHandlers:
         if (event := object_event(kind, Action.DELETE)) is not None:
             self._queue.move_all(event, obj, None, now)
             self._handled(event)
+        self.claim_writes.announce_devices(now)
         return NOTHING
 
     def _handled(self, event: ClusterEvent) -> None:
@@ -288,6 +291,7 @@ class EventHandlers:
         else:
             aftermath = Aftermath(forgotten=self._cache.forget(uid))
         self._queue.move_all(ASSIGNED_POD_DELETE, held, None, now)
+        self.claim_writes.announce_devices(now)
         self._handled(PENDING_POD_DELETE)
         return aftermath
 
@@ -314,23 +318,12 @@ class EventHandlers:
     def release(self, uid: str) -> None:
         """Forget an assumed pod without an event for the queue."""
         self._cache.forget(uid)
+        self.claim_writes.keep_quiet()
 
     def apply(self, effects: Iterable[Effect]) -> None:
         """Apply the effects of Reserve and Unreserve to the cache."""
         for effect in effects:
             self._cache.apply(effect)
-
-    def allocation_sent(self, ticket: int, claim_uid: str) -> None:
-        """Note that the allocation of a claim in flight has been sent to the API server."""
-        self._cache.devices.write_sent(ticket, claim_uid)
-
-    def write_answered(self, ticket: int, now: Now) -> None:
-        """Note that a write has been answered; what it wrote has been observed. No watch shows that devices are free
-        that a claim has not got."""
-        if self._queue.waking.unfinished:
-            self._queue.finish_waking()
-        if (claim := self._cache.devices.write_finished(ticket)) is not None:
-            self._queue.move_all(CLAIM_UPDATE, *claim.given_up(), now)
 
     def placed(self, info: PodInfo, now: Now) -> None:
         """Announce the room that a pod was nominated to, if its attempt has placed it on another node."""
@@ -393,6 +386,7 @@ class EventHandlers:
         fate = self.requeue_failed(record, CLEAR_NOMINATION, now)
         if is_rejection and not is_confirmed:
             self._queue.move_all(ASSIGNED_POD_DELETE, assumed, None, now, OnlyIf(lambda other: other.uid != uid))
+        self.claim_writes.announce_devices(now, but=uid)
         return fate
 
 

@@ -108,6 +108,17 @@ def test_a_pod_that_waits_for_a_device_is_tried_when_its_write_for_a_pod_that_is
     assert cluster.node_of("b") == "n"
 
 
+def test_a_pod_that_waits_for_a_device_is_tried_when_the_claim_that_was_to_get_it_is_deleted() -> None:
+    cluster, claim, answer = reserving()
+    assert not places_another(cluster)
+    cluster.delete("a")
+    cluster.advance(20)
+    cluster.feed(ObjectDeleted(Kind.RESOURCE_CLAIM, claim))
+    cluster.feed(WriteFinished(answer.ticket, False, 404, "NotFound", "gone"))
+    cluster.schedule_all()
+    assert cluster.node_of("b") == "n"
+
+
 def test_a_nomination_that_the_watch_has_not_shown_for_a_minute_is_taken_back_all_the_same() -> None:
     """It was announced before the claim was written; the watch of pods has a gap."""
     cluster, _, answer = reserving()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import numpy as np
@@ -51,6 +51,7 @@ class Devices:
         """Ticket → UID of the claim whose allocation is being written."""
         self._orphans: dict[str, ClaimInFlight] = {}
         """Claims whose pod is not coming, but whose allocation may still be written: their devices stay taken."""
+        self._given_up: list[ClaimInFlight] = []
         self._looks = Looks()
         self.version = 0
         """Grows with every change."""
@@ -215,7 +216,7 @@ class Devices:
             if claim.claim_uid in open_writes:
                 self._orphans[claim.claim_uid] = claim
             else:
-                self._reached.touch_held(self.in_flight.remove(claim.allocation))
+                self._drop_from_flight(claim, is_expected=False)
         self.version += 1
 
     def _without_holder(self, claim_uid: str, pod_uid: str) -> tuple[str, ...] | None:
@@ -232,20 +233,22 @@ class Devices:
         """Note that the allocation of a claim in flight has been sent to the API server."""
         self._writes[ticket] = claim_uid
 
-    def write_finished(self, ticket: int) -> ClaimInFlight | None:
-        """Note that the write of an allocation has ended; if it succeeded, the claim has been observed. Returns the
-        claim if its pod is not coming and it has not got its devices, which are free now."""
+    def write_finished(self, ticket: int) -> None:
+        """Note that the write of an allocation has ended; if it succeeded, the claim has been observed."""
         claim_uid = self._writes.pop(ticket, None)
-        if claim_uid is None or claim_uid in self._writes.values():
-            return None
-        return self._drop_orphan(claim_uid)
+        if claim_uid is not None and claim_uid not in self._writes.values():
+            self._drop_orphan(claim_uid)
 
-    def _drop_orphan(self, claim_uid: str, *, is_expected: bool = False) -> ClaimInFlight | None:
+    def take_given_up(self) -> Sequence[ClaimInFlight]:
+        """The claims since the last call that were in flight and have not got their devices."""
+        given_up, self._given_up = self._given_up, []
+        return given_up
+
+    def _drop_orphan(self, claim_uid: str, *, is_expected: bool = False) -> None:
         claim = self._orphans.pop(claim_uid, None)
         if claim is not None:
             self._drop_from_flight(claim, is_expected=is_expected)
             self.version += 1
-        return claim
 
     def _landed(self, claim_uid: str, *, is_expected: bool = False) -> None:
         """The API server knows of the claim's allocation, or the claim is gone: nothing is in flight any more.
@@ -260,6 +263,7 @@ class Devices:
         devices = self.in_flight.remove(claim.allocation)
         if not is_expected:
             self._reached.touch_held(devices)
+            self._given_up.append(claim)
 
     # --- what a node can reach ----------------------------------------------------------------------------------------
 
