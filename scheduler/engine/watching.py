@@ -14,6 +14,7 @@ from scheduler.engine.group_reports import GroupReports
 from scheduler.engine.internal import AllocationSent, ObjectLearned, RejectWaiting, Step
 from scheduler.engine.machine import ReadsPods
 from scheduler.engine.making_room.room import Left, MakingRoom
+from scheduler.engine.tickets import ClaimTicket
 from scheduler.extenders.documents import Documents
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, WriteFinished
@@ -87,6 +88,11 @@ class Watching(Struct, frozen=True):
 
     def allocation_sent(self, step: AllocationSent, _now: Now) -> Sequence[Step]:
         self._handlers.claim_writes.sent(step.ticket, step.claim_uid)
+        return ()
+
+    def claim_written(self, owner: ClaimTicket, outcome: WriteFinished, now: Now) -> Sequence[Step]:
+        if not outcome.is_done and owner.waiting_pod:
+            self._handlers.claim_writes.has_not_helped(owner.waiting_pod, now)
         return ()
 
     def learned(self, step: ObjectLearned, now: Now) -> Sequence[Step]:

@@ -6,6 +6,7 @@ What a claim was to get is taken from the decision on. If the claim never gets i
 from __future__ import annotations
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.framework.events import UNSCHEDULABLE_TIMEOUT
 from scheduler.messages.now import Now
 from scheduler.queue.cluster_events import CLAIM_UPDATE
 from scheduler.queue.scheduling_queue import SchedulingQueue
@@ -29,6 +30,13 @@ class ClaimWrites:
             self._queue.finish_waking()
         self._devices.write_finished(ticket)
         self.announce_devices(now)
+
+    def has_not_helped(self, pod_uid: str, now: Now) -> None:
+        """A write that was to let a waiting pod be placed has failed: try the pod again after its back-off.
+
+        kube-scheduler 1.36 waits for the write, and tries the pod again as after any error.
+        """
+        self._queue.move_all(UNSCHEDULABLE_TIMEOUT, None, None, now, OnlyIf(lambda record: record.uid == pod_uid))
 
     def announce_devices(self, now: Now, *, but: str = "") -> None:
         """Wake pods for devices that claims were to get and have not got. ``but``: the UID of a pod that gave them up

@@ -6,6 +6,8 @@ from typing import Any
 
 from scheduler.engine.commands import RecordAttempt
 from scheduler.framework.plugin import Wait
+from scheduler.messages.claim_commands import DeallocateClaim
+from scheduler.messages.stimuli import WriteFinished
 from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.testing.objects import build
@@ -102,3 +104,32 @@ def test_devices_of_a_pod_that_is_deleted_in_permit_let_others_be_tried() -> Non
     cluster.delete("a")
     cluster.schedule_all()
     assert cluster.node_of("b") == "n"
+
+
+def giving_up() -> tuple[Cluster, DeallocateClaim]:
+    """The claim of pod a has a device of a node where the pod does not fit any more, and is to give it up."""
+    cluster = Cluster()
+    cluster.node("n", cpu="1")
+    here = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["m"]}]}]}
+    show_claim(cluster, "mine", {"allocation": {**HELD, "nodeSelector": here}})
+    cluster.pod("a", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "mine"}]})
+    cluster.schedule()
+    assert cluster.place("a") == "unschedulable"
+    return cluster, next(one for one in cluster.sent if isinstance(one, DeallocateClaim))
+
+
+def test_a_pod_whose_claim_could_not_be_made_to_give_its_devices_up_is_tried_again_after_its_back_off() -> None:
+    cluster, write = giving_up()
+    cluster.feed(WriteFinished(write.ticket, False, 500, "InternalError", "etcdserver: request timed out"))
+    assert cluster.place("a") == "backoff"
+    cluster.advance(3)
+    cluster.schedule_all()
+    assert len([one for one in cluster.sent if isinstance(one, DeallocateClaim)]) == 2
+
+
+def test_a_pod_whose_claim_gives_its_devices_up_waits_for_the_watch_to_show_it() -> None:
+    cluster, write = giving_up()
+    cluster.feed(WriteFinished(write.ticket, True, 200))
+    assert cluster.place("a") == "unschedulable"
+    show_claim(cluster, "mine")
+    assert cluster.place("a") == "backoff"
