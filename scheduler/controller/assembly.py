@@ -53,6 +53,7 @@ from scheduler.controller.write.outbox import Outbox
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.writer import Writer
 from scheduler.messages.commands import ReportRepairs, TellBelieved, WriteEvent
+from scheduler.messages.stimuli import WriteFinished
 from scheduler.objects.kinds import Kind
 
 LEASE_OVERDUE_SECONDS: Final = 20.0
@@ -186,8 +187,13 @@ class Assembly:
     def _carrier(self) -> CommandCarrier:
         requests = WriteRequests(self.client, self._settings.writer)
         binds_queued = self._settings.tandem.limits.queued_writes
-        writer = Writer(requests, self._leadership, self.outbox, self.inbox.put, random.random, binds_queued)
+        writer = Writer(requests, self._leadership, self.outbox, self._write_finished, random.random, binds_queued)
         return CommandCarrier(self.inbox, self.outbox, writer, self.events, self.extenders, self.plugins)
+
+    def _write_finished(self, outcome: WriteFinished) -> None:
+        self.inbox.put(outcome)
+        if outcome.written is not None:
+            self.inbox.put_all(self.known.answered(outcome.written))
 
     def _shadow(self) -> ShadowWriter:
         return ShadowWriter(self.inbox, self.extenders, self.known.node_of, self.metrics.shadow_decisions)

@@ -43,7 +43,7 @@ from scheduler.engine.parts import EngineParts
 from scheduler.engine.reconciling import Reconciliation
 from scheduler.engine.reservation import take_back
 from scheduler.engine.stopping import stop
-from scheduler.engine.tickets import BindingTicket, CycleTicket, GroupTicket, VictimTicket
+from scheduler.engine.tickets import BindingTicket, ClaimTicket, CycleTicket, GroupTicket, VictimTicket
 from scheduler.extenders.extender import Extender
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import ReportProblem, ReportRepairs, TellBelieved
@@ -91,11 +91,11 @@ class Engine(EngineParts):
         )
         self._is_groups_turn = False
         self._searches_since: Now | None = None  # when the attempt began that pauses in a search
-        self._interrupted: tuple[Sequence[Step], Now] | None = None
-        """What is left of the last stimulus, after the wake that it caused."""
+        self._interrupted: tuple[Sequence[Step], Now] | None = None  # what a wake has left of the last stimulus
         answers: AnswerHandlers = {
             (WriteFinished, BindingTicket): self.bindings.write_finished,
             (WriteFinished, VictimTicket): self.room.answered,
+            (WriteFinished, ClaimTicket): self.watching.claim_written,
             (PluginFinished, BindingTicket): self.bindings.plugin_finished,
             (ExtenderAnswered, BindingTicket): self.bindings.extender_answered,
             (ExtenderAnswered, CycleTicket): self.cycles.answered,

@@ -36,7 +36,10 @@ class VictimTicket(msgspec.Struct, frozen=True):
 
 
 class ClaimTicket(msgspec.Struct, frozen=True):
-    """The write of a ResourceClaim that no pod waits for: only the claim in its answer is used."""
+    """The write of a ResourceClaim outside of a binding. ``waiting_pod``: the UID of the pod in the queue that waits
+    for what it does, "" if none does."""
+
+    waiting_pod: str = ""
 
 
 TicketOwner = CycleTicket | GroupTicket | BindingTicket | VictimTicket | ClaimTicket

@@ -14,6 +14,7 @@ from scheduler.engine.group_reports import GroupReports
 from scheduler.engine.internal import AllocationSent, ObjectLearned, RejectWaiting, Step
 from scheduler.engine.machine import ReadsPods
 from scheduler.engine.making_room.room import Left, MakingRoom
+from scheduler.engine.tickets import ClaimTicket
 from scheduler.extenders.documents import Documents
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, WriteFinished
@@ -73,7 +74,7 @@ class Watching(Struct, frozen=True):
         written = outcome.written
         is_there = written is not None and self._is_there(written)
         steps = self._apply_observed(kind_of(written), written, now) if written is not None and is_there else ()
-        self._handlers.write_answered(outcome.ticket)
+        self._handlers.claim_writes.answered(outcome, now)
         return steps
 
     def _is_there(self, written: ApiObject) -> bool:
@@ -86,7 +87,12 @@ class Watching(Struct, frozen=True):
         return made_for is not None and self._known_pods.by_uid(made_for) is not None
 
     def allocation_sent(self, step: AllocationSent, _now: Now) -> Sequence[Step]:
-        self._handlers.allocation_sent(step.ticket, step.claim_uid)
+        self._handlers.claim_writes.sent(step.ticket, step.claim_uid)
+        return ()
+
+    def claim_written(self, owner: ClaimTicket, outcome: WriteFinished, now: Now) -> Sequence[Step]:
+        if not outcome.is_done and owner.waiting_pod:
+            self._handlers.claim_writes.has_not_helped(owner.waiting_pod, now)
         return ()
 
     def learned(self, step: ObjectLearned, now: Now) -> Sequence[Step]:

@@ -15,6 +15,7 @@ PENDING_POD_DELETE = ClusterEvent(Resource.UNSCHEDULED_POD, Action.DELETE)
 PENDING_POD_UPDATE = ClusterEvent(Resource.UNSCHEDULED_POD, Action.UPDATE)
 NODE_ADD = ClusterEvent(Resource.NODE, Action.ADD)
 NODE_DELETE = ClusterEvent(Resource.NODE, Action.DELETE)
+CLAIM_UPDATE = ClusterEvent(Resource.RESOURCE_CLAIM, Action.UPDATE)
 
 _ACTIONS = {
     Change.NODE_ALLOCATABLE: Action.UPDATE_NODE_ALLOCATABLE,

@@ -23,6 +23,7 @@ from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.queue.aftermath import NOTHING, Aftermath, Fate, PermitWaits, VictimsEnd
+from scheduler.queue.claim_writes import ClaimWrites
 from scheduler.queue.cluster_events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -72,6 +73,7 @@ class EventHandlers:
         self._begun = 0.0
         self._cache = cache
         self._queue = queue
+        self.claim_writes = ClaimWrites(cache, queue)
         self._nominator = queue.nominator
         self._known_pods = known_pods
         self._ours = ours
@@ -80,8 +82,7 @@ class EventHandlers:
         """Other scheduler names are ours now: pods that wait under a new one are queued, those of a dropped one leave
         (an attempt under way ends by itself)."""
         names_before, counted_before = self._ours.profile_names, self._ours.counts_foreign_nominations
-        self._ours = ours
-        counts_foreign_nominations = ours.counts_foreign_nominations
+        self._ours, counts_foreign_nominations = ours, ours.counts_foreign_nominations
         for info in list(self._known_pods):
             if info.node_name:
                 continue
@@ -115,6 +116,7 @@ class EventHandlers:
         if event is not None:
             self._queue.move_all(event, old, obj, now)
             self._handled(event)
+        self.claim_writes.announce_devices(now)
         return NOTHING
 
     def on_deleted(self, kind: Kind, obj: ApiObject, is_stale: bool, now: Now) -> Aftermath:
@@ -129,10 +131,10 @@ class EventHandlers:
             self._handled(NODE_DELETE)
             return NOTHING
         self._cache.remove_object(kind, obj.key)
-        event = object_event(kind, Action.DELETE)
-        if event is not None:
+        if (event := object_event(kind, Action.DELETE)) is not None:
             self._queue.move_all(event, obj, None, now)
             self._handled(event)
+        self.claim_writes.announce_devices(now)
         return NOTHING
 
     def _handled(self, event: ClusterEvent) -> None:
@@ -289,6 +291,7 @@ class EventHandlers:
         else:
             aftermath = Aftermath(forgotten=self._cache.forget(uid))
         self._queue.move_all(ASSIGNED_POD_DELETE, held, None, now)
+        self.claim_writes.announce_devices(now)
         self._handled(PENDING_POD_DELETE)
         return aftermath
 
@@ -315,21 +318,12 @@ class EventHandlers:
     def release(self, uid: str) -> None:
         """Forget an assumed pod without an event for the queue."""
         self._cache.forget(uid)
+        self.claim_writes.keep_quiet()
 
     def apply(self, effects: Iterable[Effect]) -> None:
         """Apply the effects of Reserve and Unreserve to the cache."""
         for effect in effects:
             self._cache.apply(effect)
-
-    def allocation_sent(self, ticket: int, claim_uid: str) -> None:
-        """Note that the allocation of a claim in flight has been sent to the API server."""
-        self._cache.devices.write_sent(ticket, claim_uid)
-
-    def write_answered(self, ticket: int) -> None:
-        """Note that a write of any kind has been answered; what it wrote has been observed."""
-        if self._queue.waking.unfinished:
-            self._queue.finish_waking()
-        self._cache.devices.write_finished(ticket)
 
     def placed(self, info: PodInfo, now: Now) -> None:
         """Announce the room that a pod was nominated to, if its attempt has placed it on another node."""
@@ -392,6 +386,7 @@ class EventHandlers:
         fate = self.requeue_failed(record, CLEAR_NOMINATION, now)
         if is_rejection and not is_confirmed:
             self._queue.move_all(ASSIGNED_POD_DELETE, assumed, None, now, OnlyIf(lambda other: other.uid != uid))
+        self.claim_writes.announce_devices(now, but=uid)
         return fate
 
 

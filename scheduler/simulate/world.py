@@ -34,8 +34,9 @@ from scheduler.messages.stimuli import (
     Synced,
     Tick,
     WakingContinued,
+    WriteFinished,
 )
-from scheduler.objects.kinds import READ_KINDS, Kind, decode
+from scheduler.objects.kinds import READ_KINDS, Kind, decode, kind_of
 from scheduler.simulate.world_devices import check_devices, free_claims, make_claims
 from scheduler.simulate.world_extender import Extender, extender_answer, no_extender
 from scheduler.simulate.world_facts import Document, Facts, is_over
@@ -229,6 +230,9 @@ class World:
     # --- to the engine ------------------------------------------------------------------------------------------------
 
     def _feed(self, stimulus: Stimulus) -> None:
+        if isinstance(stimulus, WriteFinished) and stimulus.written is not None:
+            shown = self._seen.setdefault(kind_of(stimulus.written), {})
+            shown.setdefault(stimulus.written.key, msgspec.json.encode(stimulus.written))
         self._gangs.fed(stimulus, self.engine, self.timeline.monotonic)
         self._carry_out(self.door.handle(stimulus, self.now))
         while self.engine.is_waking:

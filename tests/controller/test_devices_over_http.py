@@ -17,6 +17,8 @@ from scheduler.controller.run import Shell
 from scheduler.controller.write.client import MERGE_PATCH, ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.engine.engine import Engine
+from scheduler.objects.kinds import Kind
+from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.testing.documents import node_json, pod_json
 from tests.controller.conftest import PODS, create, read, until
 from tests.controller.running import CONFIGURATION, quiet_settings, running
@@ -220,3 +222,30 @@ async def test_a_claim_left_over_for_extended_resources_is_replaced_and_its_pod_
     assert made["status"]["reservedFor"][0]["uid"] == pod["uid"]
     status = (await read(client, f"{PODS}/p"))["status"]
     assert status["extendedResourceClaimStatus"]["resourceClaimName"] == made["metadata"]["name"]
+
+
+async def test_a_claim_that_was_made_and_deleted_while_claims_were_not_watched_gives_its_device_back(
+    connection: ConnectionSettings, client: ApiClient, cluster: EmbeddedCluster
+) -> None:
+    gpus = device_class("gpus", 'device.driver == "gpu.example.com"', extendedResourceName="example.com/gpu")
+    await create(client, "/api/v1/nodes", node_json("n1"))
+    await create(client, f"{RESOURCES}/deviceclasses", gpus)
+    await create(client, f"{RESOURCES}/resourceslices", resource_slice("n1", gpu("gpu-0")))
+    async with scheduling(connection) as (engine, _):
+        cluster.faults.fail("GET", "/resourceclaims.*watch=true", 503, times=1_000_000)
+        cluster.server.close_watches()
+        await create(client, PODS, pod_json("first", requests={"example.com/gpu": "1"}))
+        await bound(client, "first")
+        (made,) = (await read(client, CLAIMS))["items"]
+        name = made["metadata"]["name"]
+        await client.request("DELETE", f"{PODS}/first", body=b'{"gracePeriodSeconds": 0}')
+        freed = msgspec.json.encode({"metadata": {"finalizers": None}})
+        await client.request("PATCH", f"{CLAIMS}/{name}", body=freed, content_type=MERGE_PATCH)
+        await client.request("DELETE", f"{CLAIMS}/{name}")
+        assert (await read(client, CLAIMS))["items"] == []
+        cluster.server.compact()
+        cluster.faults.clear()
+        await until(lambda: not engine.cache.objects.all(Kind.RESOURCE_CLAIM))
+        await create(client, PODS, pod_json("second", requests={"example.com/gpu": "1"}))
+        await bound(client, "second")
+        engine.check()

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler.engine.commands import RecordAttempt
+from scheduler.framework.plugin import Wait
+from scheduler.messages.claim_commands import DeallocateClaim
+from scheduler.messages.stimuli import WriteFinished
 from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.testing.objects import build
 from tests import device_documents
 from tests.engine.driver import Cluster
+from tests.engine.scripted import scripted
 
 HELD = {"devices": {"results": [{"request": "r", "driver": device_documents.DRIVER, "pool": "n", "device": "gpu-0"}]}}
 
@@ -31,6 +35,22 @@ def waiting_for_a_device() -> Cluster:
     cluster.pod("a", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "mine"}]})
     cluster.schedule()
     assert cluster.place("a") == "unschedulable"
+    return cluster
+
+
+def holding_in_permit() -> Cluster:
+    """The only device is set aside for pod a, which waits in Permit; pod b waits for it."""
+    cluster = Cluster(scripted("Waits", permit=lambda pod, node: Wait(600) if pod == "a" else None))
+    cluster.node("n")
+    cluster.show(build(DeviceClass, device_documents.device_class("gpus", "true")))
+    cluster.show(build(ResourceSlice, device_documents.resource_slice("n", device_documents.gpu("gpu-0"))))
+    show_claim(cluster, "a")
+    show_claim(cluster, "b")
+    for name in ("a", "b"):
+        cluster.pod(name, spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": name}]})
+        cluster.schedule()
+    cluster.advance(20)
+    assert (cluster.node_of("a"), cluster.place("b")) == ("n", "unschedulable")
     return cluster
 
 
@@ -69,3 +89,47 @@ def test_a_claim_that_was_made_again_releases_its_pod_even_if_its_deletion_was_n
     assert cluster.place("a") == "gated"
     show_claim(cluster, "mine", uid="made again")
     assert cluster.place("a") in ("active", "backoff")
+
+
+def test_devices_of_a_pod_that_permit_rejects_let_others_be_tried_and_not_the_pod_itself() -> None:
+    cluster = holding_in_permit()
+    cluster.reject("a", "Waits")
+    assert cluster.place("a") == "unschedulable"
+    cluster.schedule_all()
+    assert cluster.node_of("b") == "n"
+
+
+def test_devices_of_a_pod_that_is_deleted_in_permit_let_others_be_tried() -> None:
+    cluster = holding_in_permit()
+    cluster.delete("a")
+    cluster.schedule_all()
+    assert cluster.node_of("b") == "n"
+
+
+def giving_up() -> tuple[Cluster, DeallocateClaim]:
+    """The claim of pod a has a device of a node where the pod does not fit any more, and is to give it up."""
+    cluster = Cluster()
+    cluster.node("n", cpu="1")
+    here = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["m"]}]}]}
+    show_claim(cluster, "mine", {"allocation": {**HELD, "nodeSelector": here}})
+    cluster.pod("a", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "mine"}]})
+    cluster.schedule()
+    assert cluster.place("a") == "unschedulable"
+    return cluster, next(one for one in cluster.sent if isinstance(one, DeallocateClaim))
+
+
+def test_a_pod_whose_claim_could_not_be_made_to_give_its_devices_up_is_tried_again_after_its_back_off() -> None:
+    cluster, write = giving_up()
+    cluster.feed(WriteFinished(write.ticket, False, 500, "InternalError", "etcdserver: request timed out"))
+    assert cluster.place("a") == "backoff"
+    cluster.advance(3)
+    cluster.schedule_all()
+    assert len([one for one in cluster.sent if isinstance(one, DeallocateClaim)]) == 2
+
+
+def test_a_pod_whose_claim_gives_its_devices_up_waits_for_the_watch_to_show_it() -> None:
+    cluster, write = giving_up()
+    cluster.feed(WriteFinished(write.ticket, True, 200))
+    assert cluster.place("a") == "unschedulable"
+    show_claim(cluster, "mine")
+    assert cluster.place("a") == "backoff"

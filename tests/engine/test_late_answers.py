@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from scheduler.messages.claim_commands import ReserveClaim
@@ -67,6 +68,68 @@ def test_an_answer_that_comes_before_the_watch_shows_the_claim_counts() -> None:
     cluster, _, answer = reserving()
     cluster.feed(answer)
     assert not places_another(cluster)
+
+
+def given_up() -> tuple[Cluster, ReserveClaim]:
+    """Each of pod a's two claims was to get one of the two devices. The write of one was refused, so that pod a is
+    tried again; that of the other is still open."""
+    cluster = Cluster()
+    cluster.node("n")
+    cluster.show(build(DeviceClass, device_documents.device_class("gpus", "true")))
+    devices = [device_documents.gpu(name) for name in ("gpu-0", "gpu-1")]
+    cluster.show(build(ResourceSlice, device_documents.resource_slice("n", *devices)))
+    for name in ("one", "two"):
+        show_claim(cluster, name)
+    cluster.pod("a", spec={"resourceClaims": [{"name": name, "resourceClaimName": name} for name in ("one", "two")]})
+    cluster.schedule()
+    refused, still_open = [one for one in cluster.sent if isinstance(one, ReserveClaim)]
+    cluster.feed(WriteFinished(refused.ticket, False, 500, "InternalError", "etcdserver: request timed out"))
+    cluster.advance(3)
+    cluster.schedule_all()
+    assert cluster.place("a") == "unschedulable"
+    return cluster, still_open
+
+
+def test_a_pod_whose_claim_was_being_allocated_is_tried_again_when_the_write_has_failed() -> None:
+    cluster, write = given_up()
+    cluster.feed(WriteFinished(write.ticket, False, 0, "Timeout", "no answer"))
+    cluster.schedule_all()
+    assert cluster.node_of("a") == "n"
+    assert len([one for one in cluster.sent if isinstance(one, ReserveClaim)]) == 4
+
+
+def test_a_pod_that_waits_for_a_device_is_tried_when_its_write_for_a_pod_that_is_gone_has_failed() -> None:
+    cluster, _, answer = reserving()
+    assert not places_another(cluster)
+    cluster.delete("a")
+    cluster.advance(20)
+    assert cluster.place("b") == "unschedulable"
+    cluster.feed(WriteFinished(answer.ticket, False, 403, "Forbidden", "no"))
+    cluster.schedule_all()
+    assert cluster.node_of("b") == "n"
+
+
+@pytest.mark.parametrize("is_gone", [True, False], ids=["its pod is gone", "its pod is tried again"])
+def test_a_device_that_a_claim_may_have_got_without_an_answer_wakes_no_other_pod(is_gone: bool) -> None:
+    """The watch shows it within seconds, if it is so."""
+    cluster, _, answer = reserving()
+    assert not places_another(cluster)
+    if is_gone:
+        cluster.delete("a")
+    cluster.advance(20)
+    cluster.feed(WriteFinished(answer.ticket, False, 0, "Timeout", "no answer"))
+    assert cluster.place("b") == "unschedulable"
+
+
+def test_a_pod_that_waits_for_a_device_is_tried_when_the_claim_that_was_to_get_it_is_deleted() -> None:
+    cluster, claim, answer = reserving()
+    assert not places_another(cluster)
+    cluster.delete("a")
+    cluster.advance(20)
+    cluster.feed(ObjectDeleted(Kind.RESOURCE_CLAIM, claim))
+    cluster.feed(WriteFinished(answer.ticket, False, 404, "NotFound", "gone"))
+    cluster.schedule_all()
+    assert cluster.node_of("b") == "n"
 
 
 def test_a_nomination_that_the_watch_has_not_shown_for_a_minute_is_taken_back_all_the_same() -> None:

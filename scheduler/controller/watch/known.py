@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from scheduler.controller.watch.reflector import Reflector
 from scheduler.messages.references import PodReference
-from scheduler.objects.kinds import Kind
+from scheduler.messages.stimuli import Stimulus
+from scheduler.objects.kinds import Kind, kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
@@ -29,6 +30,11 @@ class KnownObjects:
         """By key."""
         reflector = self._reflectors.get(kind)
         return reflector.known if reflector is not None else {}
+
+    def answered(self, written: ApiObject) -> list[Stimulus]:
+        """See ``Mirror.answered``."""
+        reflector = self._reflectors.get(kind_of(written))
+        return reflector.mirror.answered(written) if reflector is not None else []
 
     def node_named(self, name: str) -> Node | None:
         found = self.get(Kind.NODE, name)

@@ -46,6 +46,10 @@ class Mirror:
         self._listed: set[str] = set()
         self._put_off: list[tuple[ApiObject, bytes]] = []
         """The changed claims of the list so far."""
+        self._answered: dict[str, ApiObject] = {}
+        """Objects that answers to writes have shown, and no list or watch yet: they count like known ones."""
+        self._to_be_listed: set[str] = set()
+        """The keys of those that were answered before the list began."""
         self._deleted: set[str] | None = None
         self._reported: set[str] = set()
 
@@ -54,6 +58,7 @@ class Mirror:
     def begin_list(self) -> None:
         self._listed = set()
         self._put_off = []
+        self._to_be_listed = set(self._answered)
         self.unreadable = set()
 
     def take_page(self, page: ListPage) -> list[Stimulus]:
@@ -77,6 +82,9 @@ class Mirror:
 
         The next watch begins behind the list, whose versions may even have gone back, with a backup of etcd.
         """
+        for key in self._to_be_listed & self._answered.keys():
+            # Listed or not: from here on it is one of those known before.
+            self.known.setdefault(key, self._answered.pop(key))
         stale = [key for key in self.known if key not in self._listed]
         self._listed = set()
         self._endings.clear()
@@ -88,7 +96,9 @@ class Mirror:
     def clear(self) -> list[Stimulus]:
         """Deletions of all objects: the kind is not served."""
         stimuli: list[Stimulus] = [ObjectDeleted(self.kind, known, is_stale=True) for known in self.known.values()]
+        stimuli += [ObjectDeleted(self.kind, one, is_stale=True) for one in self._answered.values()]
         self.known.clear()
+        self._answered.clear()
         self.unreadable = set()
         return stimuli
 
@@ -117,6 +127,18 @@ class Mirror:
             is_same = known is not None and known.metadata.uid == read.metadata.uid
             self._take_away(key, stimuli, read if is_same else None)
             self._endings.note(key, version_of(read))
+
+    # --- answers to writes --------------------------------------------------------------------------------------------
+
+    def answered(self, written: ApiObject) -> list[Stimulus]:
+        """Note an object in the answer to a write, once it has been passed on: one that is made and deleted in a gap of
+        the watch is in no list, and no watch shows it. Returns its deletion where the watch was quicker."""
+        if written.key in self.known:
+            return []
+        if self._endings.is_outdated(written.key, None, written):
+            return [ObjectDeleted(self.kind, written, is_stale=True)]
+        self._answered[written.key] = written
+        return []
 
     # --- comparisons --------------------------------------------------------------------------------------------------
 
@@ -155,7 +177,7 @@ class Mirror:
     def _take_away(self, key: str, stimuli: list[Stimulus], last: ApiObject | None = None) -> None:
         """Removes an object. ``last``: its state at the deletion, None if unknown."""
         self.unreadable.discard(key)
-        known = self.known.pop(key, None)
+        known = self.known.pop(key, None) or self._answered.pop(key, None)
         if self._deleted is not None:
             self._deleted.add(key)
         if known is not None:
@@ -168,6 +190,8 @@ class Mirror:
             stimuli.append(ObjectDeleted(self.kind, known, is_stale=True))
         self._sharing.share(read)
         self.known[key] = read
+        if self._answered:
+            self._answered.pop(key, None)
         if self.unreadable:
             self.unreadable.discard(key)
         stimuli.append(ObjectObserved(self.kind, read, document))

@@ -207,7 +207,7 @@ class MakingRoom:
         if isinstance(outcome, Placed) or not self._is_pending(pod):
             return []
         self._policies.attempt_failed(pod, outcome.nomination, now)
-        steps: list[Step] = [write.with_ticket(self._tickets.issue(ClaimTicket())) for write in outcome.writes]
+        steps: list[Step] = [write.with_ticket(self._tickets.issue(ClaimTicket(pod.uid))) for write in outcome.writes]
         room = outcome.room
         if isinstance(room, Remove) and outcome.nomination.mode is NominationMode.SET:
             return [*steps, *self._policies.started(pod, room, now), *self._start(Preemptor.of(pod, room), room, now)]
