@@ -64,6 +64,8 @@ class ClaimRequests:
         self._wall_time = wall_time
         self._written: dict[str, ResourceClaim] = {}
         """UID → the claim as it was reserved last, of the claims that were reserved last."""
+        self._left: dict[str, ClaimReference] = {}
+        """UID of a pod → a claim made for it that could neither be completed nor deleted, until it is looked up."""
         self.creations = {"success": 0, "failure": 0}
         """How often a claim for extended resources was to be made, by outcome."""
 
@@ -217,7 +219,9 @@ class ClaimRequests:
             claim = await self._reserve(written, departure)
             await self._tell_pod(command, claim, departure)
         except BaseException:
+            self._left[command.pod.uid] = reference
             await self._delete(reference, departure)
+            del self._left[command.pod.uid]
             raise
         return claim
 
@@ -256,10 +260,11 @@ class ClaimRequests:
             if not error.is_not_found:
                 raise
 
-    async def look_up(self, reference: ClaimReference) -> ResourceClaim | None:
-        """The claim as the server has it; None if it can't be read."""
+    async def look_up(self, command: ClaimCommand) -> ResourceClaim | None:
+        """The claim as the server has it; None if it can't be read, or was not made."""
+        reference = self._left.pop(command.pod.uid, None) if isinstance(command, CreateClaim) else command.claim
         try:
-            return await self._get(reference) if reference.name else None
+            return await self._get(reference) if reference is not None else None
         except ApiError:
             return None
 

@@ -199,7 +199,8 @@ class Writer:
                 outcome = await self._after_failed_bind(command, error, departure)
             elif isinstance(command, ClaimCommand):
                 # The outcome on the server is unknown: the claim is read, so that no device is allocated twice.
-                seen = await self._requests.claims.look_up(command.claim) if error.is_transient else None
+                is_open = error.is_transient or isinstance(command, CreateClaim)
+                seen = await self._requests.claims.look_up(command) if is_open else None
                 outcome = WriteFinished(0, False, error.status, error.reason, str(error), written=seen)
             elif self._is_worth_retrying(write, error):
                 write.tries += 1
