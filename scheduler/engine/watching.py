@@ -74,7 +74,7 @@ class Watching(Struct, frozen=True):
         written = outcome.written
         is_there = written is not None and self._is_there(written)
         steps = self._apply_observed(kind_of(written), written, now) if written is not None and is_there else ()
-        self._handlers.claim_writes.answered(outcome.ticket, now)
+        self._handlers.claim_writes.answered(outcome, now)
         return steps
 
     def _is_there(self, written: ApiObject) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from scheduler.messages.claim_commands import ReserveClaim
@@ -106,6 +107,18 @@ def test_a_pod_that_waits_for_a_device_is_tried_when_its_write_for_a_pod_that_is
     cluster.feed(WriteFinished(answer.ticket, False, 403, "Forbidden", "no"))
     cluster.schedule_all()
     assert cluster.node_of("b") == "n"
+
+
+@pytest.mark.parametrize("is_gone", [True, False], ids=["its pod is gone", "its pod is tried again"])
+def test_a_device_that_a_claim_may_have_got_without_an_answer_wakes_no_other_pod(is_gone: bool) -> None:
+    """The watch shows it within seconds, if it is so."""
+    cluster, _, answer = reserving()
+    assert not places_another(cluster)
+    if is_gone:
+        cluster.delete("a")
+    cluster.advance(20)
+    cluster.feed(WriteFinished(answer.ticket, False, 0, "Timeout", "no answer"))
+    assert cluster.place("b") == "unschedulable"
 
 
 def test_a_pod_that_waits_for_a_device_is_tried_when_the_claim_that_was_to_get_it_is_deleted() -> None:

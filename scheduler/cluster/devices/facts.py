@@ -14,7 +14,7 @@ from scheduler.cluster.devices.extended_resources import ClassesByResource
 from scheduler.cluster.devices.looks import Looks, PoolLooks
 from scheduler.cluster.devices.pools import Pool, foreign_pool, reachable_devices
 from scheduler.cluster.devices.reached import ReachedPools
-from scheduler.cluster.devices.reserved import ClaimInFlight, SetAside
+from scheduler.cluster.devices.reserved import ClaimInFlight, GivenUp, SetAside
 from scheduler.cluster.devices.slices import DeviceId, PoolKey, SliceDevice, SliceIndex
 from scheduler.cluster.devices.special_claims import SpecialClaims, pod_of_special_claim, special_claim_uid
 from scheduler.cluster.devices.tallies import KeptTallies
@@ -51,7 +51,9 @@ class Devices:
         """Ticket → UID of the claim whose allocation is being written."""
         self._orphans: dict[str, ClaimInFlight] = {}
         """Claims whose pod is not coming, but whose allocation may still be written: their devices stay taken."""
-        self._given_up: list[ClaimInFlight] = []
+        self._uncertain: set[str] = set()
+        """UIDs of claims in flight of which a write has ended that may have been done."""
+        self._given_up: list[GivenUp] = []
         self._looks = Looks()
         self.version = 0
         """Grows with every change."""
@@ -233,13 +235,18 @@ class Devices:
         """Note that the allocation of a claim in flight has been sent to the API server."""
         self._writes[ticket] = claim_uid
 
-    def write_finished(self, ticket: int) -> None:
-        """Note that the write of an allocation has ended; if it succeeded, the claim has been observed."""
+    def write_finished(self, ticket: int, *, is_certain: bool = True) -> None:
+        """Note that the write of an allocation has ended; if it succeeded, the claim has been observed. ``is_certain``:
+        if not, it may have been done all the same."""
         claim_uid = self._writes.pop(ticket, None)
-        if claim_uid is not None and claim_uid not in self._writes.values():
+        if claim_uid is None:
+            return
+        if not is_certain and self._flying(claim_uid) is not None:
+            self._uncertain.add(claim_uid)
+        if claim_uid not in self._writes.values():
             self._drop_orphan(claim_uid)
 
-    def take_given_up(self) -> Sequence[ClaimInFlight]:
+    def take_given_up(self) -> Sequence[GivenUp]:
         """The claims since the last call that were in flight and have not got their devices."""
         given_up, self._given_up = self._given_up, []
         return given_up
@@ -261,9 +268,12 @@ class Devices:
 
     def _drop_from_flight(self, claim: ClaimInFlight, *, is_expected: bool) -> None:
         devices = self.in_flight.remove(claim.allocation)
+        is_certain = claim.claim_uid not in self._uncertain
+        self._uncertain.discard(claim.claim_uid)
         if not is_expected:
             self._reached.touch_held(devices)
-            self._given_up.append(claim)
+            known = self._objects.find(ResourceClaim, claim.claim_key)
+            self._given_up.append(GivenUp.of(claim, known, is_certain=is_certain))
 
     # --- what a node can reach ----------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scheduler.objects.meta import ObjectMeta
-from scheduler.objects.resource_claims import Allocation, ResourceClaim, ResourceClaimStatus
+from scheduler.objects.resource_claims import Allocation, ClaimConsumer, ResourceClaim, ResourceClaimStatus
 
 
 class ClaimInFlight(Struct, frozen=True):
@@ -16,11 +16,32 @@ class ClaimInFlight(Struct, frozen=True):
     claim_key: str
     allocation: Allocation
 
-    def given_up(self) -> tuple[ResourceClaim, ResourceClaim]:
-        """The claim with its devices, and without them: as what has happened would look if they had been written."""
-        namespace, _, name = self.claim_key.partition("/")
-        without = ResourceClaim(metadata=ObjectMeta(name=name, namespace=namespace, uid=self.claim_uid))
-        return replace(without, status=ResourceClaimStatus(allocation=self.allocation)), without
+
+class GivenUp(Struct, frozen=True):
+    """A claim in flight that has not got its devices, as it is known without them. ``is_certain``: not only for all
+    that is known, where a write had no answer."""
+
+    claim: ResourceClaim
+    allocation: Allocation
+    is_certain: bool
+
+    @classmethod
+    def of(cls, flying: ClaimInFlight, known: ResourceClaim | None, *, is_certain: bool) -> GivenUp:
+        """``known``: the claim that has its key now."""
+        if known is None or known.uid != flying.claim_uid:
+            namespace, _, name = flying.claim_key.partition("/")
+            known = ResourceClaim(metadata=ObjectMeta(name=name, namespace=namespace, uid=flying.claim_uid))
+        return cls(replace(known, status=ResourceClaimStatus()), flying.allocation, is_certain)
+
+    @property
+    def before(self) -> ResourceClaim:
+        """The claim before that, as it would look if what was in flight had been written: with its devices, or, where
+        others must not count on them, just reserved."""
+        written = ResourceClaimStatus(allocation=self.allocation) if self.is_certain else _RESERVED
+        return replace(self.claim, status=written)
+
+
+_RESERVED = ResourceClaimStatus(reserved_for=(ClaimConsumer(resource="pods"),))
 
 
 class SetAside(Struct, frozen=True):
