@@ -32,8 +32,10 @@ from scheduler.objects.resource_claims import (
     ResourceClaim,
     ResourceClaimStatus,
 )
+from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.testing.documents import pod_json
-from tests.controller.conftest import PODS, create, read
+from tests.controller.conftest import PODS, create, read, until
+from tests.controller.write.writing import writing
 from tests.device_documents import claim
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -251,3 +253,18 @@ async def test_a_claim_of_the_schedulers_own_is_deleted_finalizer_and_all(
     assert written.is_controlled_by(pod["uid"])
     await requests.carry_out(DeleteClaim(1, reference(written)), held())
     assert not (await read(client, CLAIMS))["items"]
+
+
+async def test_a_claim_of_the_schedulers_own_that_can_not_be_deleted_again_is_reported_with_its_devices(
+    client: ApiClient, cluster: EmbeddedCluster
+) -> None:
+    """Its pod has gone meanwhile. Until the watch shows the claim its devices would be given again."""
+    cluster.faults.fail("DELETE", "/resourceclaims/", 403, times=10)
+    async with writing(client) as (writer, outcomes):
+        writer.submit(CreateClaim(1, ClaimReference("default", "", ""), POD, ALLOCATION, (), ()))
+        await until(lambda: bool(outcomes))
+    (outcome,) = outcomes
+    assert not outcome.is_done
+    assert isinstance(outcome.written, ResourceClaim)
+    assert outcome.written.allocation is not None
+    assert outcome.written.allocation.devices == ALLOCATION.devices
