@@ -94,6 +94,26 @@ UNSUPPORTED = (
 )
 """Kubernetes accepts these; here they are an error of the pod, and never another answer."""
 
+OPTIONAL_IN_A_LIST = (
+    "[dyn(optional.none())].sum() == 1",
+    "[dyn(optional.of(1))].isSorted()",
+    "[dyn(A.?nosuch)].min() == 1",
+    '[dyn(A[?"nosuch"])].min() == 1',
+    '[dyn(device.attributes[?"x"])].max() == 1',
+    "[1].map(x, dyn(optional.of(x))).sum() == 1",
+    "[1].map(x, dyn(x)).map(y, [y].first()).map(z, dyn(z)).sum() == 1",
+    "[dyn([1].first())].min() == 1",
+    '[dyn({"a": optional.none()})].isSorted()',
+    "dyn([[optional.none()]]).isSorted()",
+    "cel.bind(x, [dyn(optional.of(1))], x.sum() == 1)",
+    "[dyn(optional.of(optional.of(1)).value())].sum() == 1",
+    "[dyn(optional.of([optional.of(1)])).orValue([])].isSorted()",
+    "[dyn(optional.of(1).optMap(x, x + 1))].sum() == 1",
+    "[dyn(true ? optional.of(1) : optional.none())].max() == 1",
+    "dyn([[1], [2]].map(x, optional.of(x))).max() == 1",
+)
+"""Each is a list with an optional value for a function written in Python, in whose hands it would end the process."""
+
 
 @pytest.mark.parametrize(("expression", "answer"), ANSWERS.items())
 def test_a_selector_answers_as_in_kube_scheduler(expression: str, answer: bool) -> None:
@@ -107,6 +127,36 @@ def test_a_selector_that_fails_says_why(expression: str, error: tuple[str, str])
 
 @pytest.mark.parametrize("expression", UNSUPPORTED)
 def test_what_is_not_supported_is_an_error_and_no_answer(expression: str) -> None:
+    assert isinstance(matches(expression, DEVICE), SelectorError)
+
+
+@pytest.mark.parametrize("expression", OPTIONAL_IN_A_LIST)
+def test_no_function_is_given_a_list_that_has_an_optional_value(expression: str) -> None:
+    answer = matches(expression.replace("A.", f"{A}.").replace("A[", f"{A}["), DEVICE)
+    assert isinstance(answer, SelectorError)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "[A.?nosuch.orValue(1), 3].max() == 3",
+        '[{"a": {"b": 2}}.?a.?b.orValue(1), 3].max() == 3',
+        "optional.of([3, 1]).value().min() == 1",
+        "[1, 2].map(x, optional.of(x).value()).sum() == 3",
+        "A.?nosuch.hasValue() || [1, 2].isSorted()",
+        "optional.of(2).optMap(x, [x, 1].max() == 2).orValue(false)",
+        "[optional.of(1).hasValue()].isSorted()",
+        "[[2, 1].first().value(), 1].sum() == 3",
+    ],
+)
+def test_the_value_of_an_optional_may_be_in_such_a_list(expression: str) -> None:
+    assert matches(expression.replace("A.", f"{A}."), DEVICE) is True
+
+
+def test_loops_in_each_other_that_are_too_many_to_be_read_are_an_error() -> None:
+    expression = "true"
+    for number in range(40):
+        expression = f"[1].all(x{number}, {expression})"
     assert isinstance(matches(expression, DEVICE), SelectorError)
 
 

@@ -7,7 +7,8 @@ out before the first one, see ``cost``: the engine has no limit but that on iter
 Expressions that Kubernetes 1.36 accepts and that are an error here, for the pod alone: ``format.*`` validators,
 ``transformMap`` and ``transformMapEntry``, ``string`` of an address, ``indexOf`` and ``lastIndexOf`` of a list,
 ``device`` or a whole map of it bound to another name, names that begin with ``device_``, ``lists.range`` of more than
-3,000, and what may cost more than ``MAX_COST``.
+3,000, an optional value in a list whose order, sum, least or largest element is asked, and what may cost more than
+``MAX_COST``.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from scheduler.plugins.devices.selectors.functions import (
     Function,
     dispatch,
 )
+from scheduler.plugins.devices.selectors.optionals import check_optionals
 from scheduler.plugins.devices.selectors.rewriting import (
     DOMAIN_FUNCTION,
     FIELD_PREFIX,
@@ -103,9 +105,11 @@ def compiled(expression: str) -> Selector | SelectorError:
         rewritten = rewrite(expression)
         # Types have been checked; what is stored alike must not be checked again as if it were.
         program = _evaluator().compile(rewritten.expression, disable_check=True)
-        cost = estimate(tree_of(program.serialize()), _SIZES, _SLOW_FUNCTIONS, MAX_RANGE)
+        tree = tree_of(program.serialize())
+        cost = estimate(tree, _SIZES, _SLOW_FUNCTIONS, MAX_RANGE)
         if cost > MAX_COST:
             raise UnsupportedExpression(f"too complex: its cost may be {cost}, the limit is {MAX_COST}")
+        check_optionals(tree, _FUNCTIONS_OF_LISTS)
         return Selector(program, rewritten.reads, cost)
     except UnsupportedExpression as error:
         return SelectorError(COMPILE, f"not supported by Tandem: {error}")
@@ -236,6 +240,7 @@ _REGEX = (
 
 
 _SIZES = {f"{FIELD_PREFIX}{field}": size for field, size in VARIABLES.items()}
+_FUNCTIONS_OF_LISTS = frozenset([row.name for row in (*FUNCTIONS, *_REGEX) if {LIST, DYN} & {*row.parameters}])
 _SLOW_FUNCTIONS = frozenset([row.name for row in (*FUNCTIONS, *_REGEX, *_OWN)])
 
 

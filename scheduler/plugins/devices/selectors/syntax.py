@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+
+from scheduler.plugins.devices.selectors.rewriting import UnsupportedExpression
 
 _PACKAGE = "cel.expr"
 _FIELD = descriptor_pb2.FieldDescriptorProto
@@ -49,9 +52,13 @@ _MESSAGES: dict[str, tuple[tuple[int, str, str], ...]] = {
 
 
 def tree_of(serialized: bytes) -> Any:
-    """The expression of ``Expression.serialize()``, compiled without a check of types."""
+    """The expression of ``Expression.serialize()``, compiled without a check of types. Raises UnsupportedExpression for
+    one that nests too deeply to be read."""
     wrapped = any_pb2.Any.FromString(serialized)
-    return _PARSED.FromString(wrapped.value).expr
+    try:
+        return _PARSED.FromString(wrapped.value).expr
+    except DecodeError as error:
+        raise UnsupportedExpression("too many expressions in each other") from error
 
 
 def _parsed_expression() -> Any:
