@@ -110,6 +110,12 @@ def test_a_foreign_claim_under_an_ephemeral_volumes_name_is_an_error() -> None:
     )
 
 
+def test_a_running_pods_foreign_claim_counts_for_nothing_and_keeps_no_other_pod_from_its_node() -> None:
+    running = testing.pod("u", node="n1", volumes=[{"name": "scratch", "ephemeral": {}}])
+    view = cluster(NODES, [running], [*limited(), *bound("a"), builders.claim("u-scratch", volume="pv-a")])
+    assert not refusals(PLUGIN, info(claims=["a"]), view)
+
+
 def test_an_ephemeral_volume_of_the_pods_own_counts() -> None:
     pod = info(volumes=[{"name": "scratch", "ephemeral": {}}])
     own = builders.claim(

@@ -125,6 +125,11 @@ def test_a_selector_that_fails_says_why(expression: str, error: tuple[str, str])
     assert matches(expression.replace("A.", f"{A}.").replace("(A)", f"({A})"), DEVICE) == SelectorError(*error)
 
 
+@pytest.mark.parametrize("expression", ['A.v == "1.0.0+a"', "A.v == 1", 'device.capacity["drv"].memory == A.i'])
+def test_a_version_or_quantity_is_just_unequal_to_a_value_of_another_type(expression: str) -> None:
+    assert matches(expression.replace("A.", f"{A}."), DEVICE) is False
+
+
 @pytest.mark.parametrize("expression", UNSUPPORTED)
 def test_what_is_not_supported_is_an_error_and_no_answer(expression: str) -> None:
     assert isinstance(matches(expression, DEVICE), SelectorError)
