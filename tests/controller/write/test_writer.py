@@ -18,13 +18,7 @@ from scheduler.messages.references import ClaimReference, PodReference
 from scheduler.messages.stimuli import WriteFinished
 from scheduler.objects.kinds import Kind, decode_as
 from scheduler.objects.meta import Condition
-from scheduler.objects.resource_claims import (
-    Allocation,
-    ClaimConsumer,
-    DeviceAllocation,
-    DeviceResult,
-    ResourceClaim,
-)
+from scheduler.objects.resource_claims import Allocation, ClaimConsumer, ResourceClaim
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.testing.documents import node_json
 from tests.controller.conftest import PODS, create, read, until
@@ -306,24 +300,6 @@ async def test_a_claim_that_is_made_for_a_pod_does_not_replace_what_is_announced
     status = (await read(client, f"{PODS}/a"))["status"]
     assert status["nominatedNodeName"] == "n1"
     assert status["extendedResourceClaimStatus"]["resourceClaimName"]
-
-
-async def test_a_claim_that_was_made_for_a_pod_and_can_not_be_deleted_again_is_reported_with_its_devices(
-    client: ApiClient, cluster: EmbeddedCluster
-) -> None:
-    """Its pod has gone meanwhile. Until the watch shows the claim its devices would be given again."""
-    cluster.faults.fail("DELETE", "/resourceclaims/", 403, times=10)
-    result = DeviceResult(request="r", driver="gpu.example.com", pool="n1", device="gpu-0")
-    allocation = Allocation(devices=DeviceAllocation(results=(result,)))
-    async with writing(client) as (writer, outcomes):
-        gone = PodReference("default", "gone", "uid")
-        writer.submit(CreateClaim(1, ClaimReference("default", "", ""), gone, allocation, (), ()))
-        await until(lambda: bool(outcomes))
-    (outcome,) = outcomes
-    assert not outcome.is_done
-    assert isinstance(outcome.written, ResourceClaim)
-    assert outcome.written.allocation is not None
-    assert outcome.written.allocation.devices.results == (result,)
 
 
 async def test_a_bind_does_not_wait_for_the_retries_of_its_pod_s_condition(
