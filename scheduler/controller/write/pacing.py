@@ -2,8 +2,8 @@
 
 At most ``places`` requests are under way. ``SHARE`` of them belong to each class (``Rank``), and what only reports
 (conditions, events) has no more than that. The others are common: they go to the highest class that acts and has a
-write queued, but first of all to a condition or a ``Scheduled`` event that has waited for ``MAX_WAIT_SECONDS``, for as
-long as the API server answers such writes.
+write queued, but first of all to a condition or a ``Scheduled`` event that has waited for ``MAX_WAIT_SECONDS``, or to
+such events where more than ``MAX_EVENTS_WAITING`` wait, for as long as the API server answers such writes.
 
 Within a class a write that continues something leaves before those that begin something, each in the order in which
 they came: of a thousand preemptors the first has its room after its own few writes, not after all others' first ones.
@@ -32,6 +32,11 @@ its speed."""
 MAX_WAIT_SECONDS: Final = 3.5
 """Seconds for which a condition or a ``Scheduled`` event is limited to its share. An event is promised within 5 s of
 its binding: the rest is for the request and for the observer's watch."""
+
+MAX_EVENTS_WAITING: Final = 10_000
+"""``Scheduled`` events beyond which they leave before bindings, however new they are. Half of those that are kept
+(``WriterSettings.events_queued``): where an API server takes 7,000 bindings a second, more would come within
+``MAX_WAIT_SECONDS``, and the oldest would be dropped."""
 
 LOOK_SECONDS: Final = 0.1
 """Between two looks for the oldest of the timely writes: at 10,000 of them a look takes 0.5 ms."""
@@ -235,6 +240,8 @@ class Pacing(Generic[W]):
             if now - self._looked_at >= LOOK_SECONDS:
                 self._looked_at = now
                 self._oldest = min([self._lanes[rank].oldest for rank in TIMELY])
+        if has_place and ready[Rank.SCHEDULED] > MAX_EVENTS_WAITING and self._is_answered[Rank.SCHEDULED]:
+            return Rank.SCHEDULED
         for rank in RANKS:
             if ready[rank] and (self._under_way[rank] < SHARE or (has_place and rank in ACTING)):
                 return rank

@@ -9,7 +9,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from scheduler.controller.write.pacing import ACTING, MAX_WAIT_SECONDS, MIN_PLACES, SHARE, TIMELY, Pacing, Rank, Slot
+from scheduler.controller.write.pacing import (
+    ACTING,
+    MAX_EVENTS_WAITING,
+    MAX_WAIT_SECONDS,
+    MIN_PLACES,
+    SHARE,
+    TIMELY,
+    Pacing,
+    Rank,
+    Slot,
+)
 
 PLACES = 28
 COMMON = PLACES - SHARE * len(Rank)
@@ -146,6 +156,15 @@ def test_events_that_get_no_answer_keep_to_their_share_until_one_does() -> None:
     pacing.finished(events.pop(), is_answered=True)
     pacing.finished(bindings.pop())
     assert ranks(taken(pacing, 10.0)) == [Rank.SCHEDULED, Rank.SCHEDULED]
+
+
+def test_scheduled_events_that_pile_up_go_before_the_bindings_until_they_are_fewer() -> None:
+    pacing = Pacing[Write](PLACES)
+    offered(pacing, 100, Rank.BINDING)
+    offered(pacing, MAX_EVENTS_WAITING + SHARE + 5, Rank.SCHEDULED)
+    out = ranks(taken(pacing))
+    assert out.count(Rank.SCHEDULED) == SHARE + 5
+    assert out.count(Rank.BINDING) == SHARE + COMMON - 5
 
 
 def test_other_events_never_go_before_what_acts() -> None:
