@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -48,10 +48,14 @@ async def running(shell: Shell) -> AsyncIterator[Shell]:
 
 @asynccontextmanager
 async def running_shell(
-    connection: ConnectionSettings, *, extenders: str = "[]", **settings: Any
+    connection: ConnectionSettings,
+    *,
+    extenders: str = "[]",
+    environment: Mapping[str, str] | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Shell]:
     """The shipped shell with the shipped engine; ``extenders`` as YAML."""
     configuration = load(f"{CONFIGURATION}extenders: {extenders}\n")
     engine = build_engine(configuration, started=read_clock(), seed=1)
-    async with running(Shell(quiet_settings(connection, **settings), Parts(engine), {})) as shell:
+    async with running(Shell(quiet_settings(connection, **settings), Parts(engine), environment or {})) as shell:
         yield shell

@@ -189,3 +189,24 @@ async def test_of_a_cluster_larger_than_one_chunk_every_node_s_answer_counts(
             await create(client, PODS, pod_json("a"))
             await until(lambda: shell.sink.counts.done == 1)
         assert (await read(client, f"{PODS}/a"))["spec"]["nodeName"] == "n89"
+
+
+async def test_a_scheduler_asks_an_extender_outside_through_the_proxy_of_its_environment(
+    connection: ConnectionSettings, client: ApiClient
+) -> None:
+    asked: list[str] = []
+
+    async def proxy(request: web.Request) -> web.StreamResponse:
+        asked.append(str(request.url))
+        return web.Response(body=msgspec.json.encode({"NodeNames": (await request.json())["NodeNames"]}))
+
+    extenders = '[{urlPrefix: "http://extender.example", filterVerb: filter, nodeCacheCapable: true}]'
+    async with (
+        serving(proxy) as url,
+        running_shell(connection, extenders=extenders, environment={"HTTP_PROXY": url}) as shell,
+    ):
+        await create(client, "/api/v1/nodes", node_json("n1"))
+        await create(client, PODS, pod_json("a"))
+        await until(lambda: shell.sink.counts.done == 1)
+    assert asked == ["http://extender.example/filter"]
+    assert (await read(client, f"{PODS}/a"))["spec"]["nodeName"] == "n1"
