@@ -44,8 +44,7 @@ class ExtenderSession:
             try:
                 return await self._post(command)
             except aiohttp.TooManyRedirects as error:
-                where = f"{command.verb} with extender at URL {command.url}"
-                return ExtenderAnswered(command.ticket, error=f"{where}: stopped after {len(error.history)} redirects")
+                raise ConnectionError(f"stopped after {len(error.history)} redirects") from error
 
     async def _post(self, command: CallExtender) -> ExtenderAnswered:
         tls = self._tls.get(command.extender)

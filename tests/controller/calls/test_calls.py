@@ -83,7 +83,7 @@ async def test_an_extender_that_redirects_without_end_is_an_error() -> None:
         return web.Response(status=307, headers={"Location": request.path})
 
     async with serving(handler) as url:
-        assert (await answer_of(url)).error == f"filter with extender at URL {url}/filter: stopped after 10 redirects"
+        assert (await answer_of(url)).error == f'Post "{url}/filter": stopped after 10 redirects'
 
 
 async def test_an_extender_that_is_silent_is_an_error_after_its_time() -> None:
