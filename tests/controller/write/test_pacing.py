@@ -20,6 +20,7 @@ from scheduler.controller.write.pacing import (
     Rank,
     Slot,
 )
+from scheduler.controller.write.writer_settings import WriterSettings
 
 PLACES = 28
 COMMON = PLACES - SHARE * len(Rank)
@@ -163,6 +164,7 @@ def test_scheduled_events_that_pile_up_go_before_the_bindings_until_they_are_few
     offered(pacing, 100, Rank.BINDING)
     offered(pacing, MAX_EVENTS_WAITING + SHARE + 5, Rank.SCHEDULED)
     out = ranks(taken(pacing))
+    assert WriterSettings().events_queued > MAX_EVENTS_WAITING, "none is dropped by then"
     assert out.count(Rank.SCHEDULED) == SHARE + 5
     assert out.count(Rank.BINDING) == SHARE + COMMON - 5
 
