@@ -1,9 +1,9 @@
 """kopf's thread: start, restarts and stop of the operator around the scheduler.
 
-kopf runs in a thread and an event loop of its own, and is imported there: it takes 0.5 s of CPU, most of it the client
-library's models, which it imports wherever that is installed. There it can do what it does when it stops, namely cancel
-every task created after its start, and take the signal handlers only if it is on the main thread, without affecting the
-scheduler; and its liveness endpoint answers while the scheduling loop is stuck, which is what such an endpoint is for.
+kopf runs in a thread and an event loop of its own, and is imported there, without the client library that it would
+import only to recognise its objects. There it can do what it does when it stops, namely cancel every task created after
+its start, and take the signal handlers only if it is on the main thread, without affecting the scheduler; and its
+liveness endpoint answers while the scheduling loop is stuck, which is what such an endpoint is for.
 If it fails, it is logged and started again after a while: scheduling goes on without it.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from scheduler.controller.late_imports import ONE_AT_A_TIME
+from scheduler.controller.late_imports import ONE_AT_A_TIME, without_optional
 from scheduler.controller.settings import OperatorOptions
 from scheduler.controller.side_loop import SideLoop
 from scheduler.controller.watch.backoff import Backoff
@@ -108,7 +108,7 @@ class KopfOperator:
                     await stop_flag.wait()
 
     async def _operate(self, stop_flag: asyncio.Event) -> None:
-        with ONE_AT_A_TIME:
+        with ONE_AT_A_TIME, without_optional("kubernetes_asyncio"):
             from scheduler.controller.kopf_operator import Hooks, operate
 
         hooks = Hooks(

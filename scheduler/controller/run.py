@@ -232,7 +232,7 @@ class Shell(Assembly):
         await self.statuses.run()
 
     async def _start_operator_when_idle(self) -> None:
-        """kopf's import takes half a second of CPU in a thread: not while the pods that waited for this start are
+        """kopf's import takes 0.1 s of CPU in a thread: not while the pods that waited for this start are
         placed. An endpoint for probes is not made to wait."""
         if not self._settings.operator.liveness_port:
             with contextlib.suppress(TimeoutError):
