@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from scheduler.controller.optional_imports import without_optional
+
 HELP: Final = ("--help", "-h")
 
 
@@ -15,17 +17,21 @@ class Command(Struct, frozen=True):
     """A command. ``name`` is its word; ``module`` has a function that is named by it, and the class of its options,
     which derives from ``Options``.
 
-    ``reads_words``: the function takes the words after the command, and there is no such class.
+    ``reads_words``: the function takes the words after the command, and there is no such class. ``leaves_out``: what
+    its libraries would import if they could, for nothing that the command needs.
     """
 
     name: str
     help: str
     module: str
     reads_words: bool = False
+    leaves_out: tuple[str, ...] = ()
 
     def function(self) -> Callable[..., Any]:
         """Import the command's function."""
-        function: Callable[..., Any] = getattr(importlib.import_module(self.module), self.name.replace("-", "_"))
+        with without_optional(*self.leaves_out):
+            module = importlib.import_module(self.module)
+        function: Callable[..., Any] = getattr(module, self.name.replace("-", "_"))
         return function
 
     def options(self) -> type[Any]:
@@ -41,6 +47,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
         "Schedule pods until stopped. Takes kube-scheduler's flags: [bold]tandem run --help[/bold].",
         "scheduler.cli.run",
         reads_words=True,
+        leaves_out=("rich",),
     ),
     Command(
         "check-config",

@@ -19,7 +19,8 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from scheduler.controller.late_imports import ONE_AT_A_TIME, without_optional
+from scheduler.controller.late_imports import ONE_AT_A_TIME
+from scheduler.controller.optional_imports import without_optional
 from scheduler.controller.settings import OperatorOptions
 from scheduler.controller.side_loop import SideLoop
 from scheduler.controller.watch.backoff import Backoff

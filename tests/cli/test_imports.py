@@ -79,10 +79,10 @@ def test_asking_loads_neither_the_engine_nor_the_clients_models(command: tuple[s
     assert not modules & heavy
 
 
-def test_run_loads_neither_kopf_nor_aiohttp_nor_the_pages_before_its_requests(tmp_path: Path) -> None:
+def test_run_loads_neither_kopf_nor_aiohttp_nor_rich_nor_the_pages_before_its_requests(tmp_path: Path) -> None:
     modules = loaded("run", "--serving-http", "--write-config-to", str(tmp_path / "written"))
     assert {*ENGINE, "scheduler.controller.run", "scheduler.controller.operator"} <= modules
-    libraries = {"kopf", "aiohttp", "opentelemetry", "cryptography", MODELS, *CEL}
+    libraries = {"kopf", "aiohttp", "opentelemetry", "cryptography", "rich", MODELS, *CEL}
     pages = {"scheduler.controller.serve.server", "scheduler.controller.serve.questions", "scheduler.simulate"}
     assert not modules & (libraries | pages)
 

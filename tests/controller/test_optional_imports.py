@@ -1,4 +1,4 @@
-"""Imports after the start: what they load, and what they leave out."""
+"""Imports without what a library takes along only because it is installed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from scheduler.controller.late_imports import without_optional
+from scheduler.controller.optional_imports import without_optional
 from tests.limits import WAIT_SECONDS
 
 KOPF_STARTED = """
@@ -50,7 +50,7 @@ def test_a_package_that_is_left_out_can_be_imported_by_other_threads_and_afterwa
         found.append(__import__(package).__name__)
 
     with without_optional(package):
-        with pytest.raises(ModuleNotFoundError, match="not wanted here"):
+        with pytest.raises(ModuleNotFoundError, match="is left out here"):
             __import__(package)
         other = threading.Thread(target=import_elsewhere)
         other.start()
