@@ -187,7 +187,8 @@ class _Pickler(pickle.Pickler):
             self._named,
         )
         self.dispatch_table = (
-            own
+            dict.fromkeys(_enums(Enum), _enum_member)
+            | own
             | {kind.entry.type: _api_object for kind in Kind}
             | {
                 np.ndarray: self._array,
@@ -313,6 +314,18 @@ class _Gone:
 def _gone() -> ref[Any]:
     """A weak reference to something that is no more."""
     return ref(_Gone())
+
+
+def _enums(base: type[Enum]) -> Iterator[type[Enum]]:
+    """Every class of enumerations that is loaded."""
+    for kind in base.__subclasses__():
+        yield kind
+        yield from _enums(kind)
+
+
+def _enum_member(member: Enum) -> Any:
+    """By its value. Python before 3.11.4 writes a call of getattr, which no checkpoint may name."""
+    return type(member), (member.value,)
 
 
 def _count(counter: Any) -> Any:
