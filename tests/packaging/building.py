@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 240
@@ -46,6 +48,8 @@ def distributions(scratch: Path) -> Distributions:
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, source / name)
     sdist = build(source, "sdist", target)
-    shutil.unpack_archive(sdist, scratch / "unpacked", filter="data")
+    # Python before 3.11.4 has no filters.
+    filtered: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+    shutil.unpack_archive(sdist, scratch / "unpacked", **filtered)
     (unpacked,) = (scratch / "unpacked").iterdir()
     return Distributions(build(unpacked, "wheel", target), sdist)
