@@ -323,7 +323,7 @@ def _enums(base: type[Enum]) -> Iterator[type[Enum]]:
         yield from _enums(kind)
 
 
-def _enum_member(member: Enum) -> Any:
+def _enum_member(member: Enum) -> tuple[type[Enum], tuple[object]]:
     """By its value. Python before 3.11.4 writes a call of getattr, which no checkpoint may name."""
     return type(member), (member.value,)
 
