@@ -1,7 +1,7 @@
 # Everything needs python3 with its venv module and nothing else; make e2e and make bench also need go, make e2e not with
 # E2E_CLUSTER=kind|kubeconfig.
-# The system's python3 where it will do, else that of PATH: distributions build theirs with profile-guided optimization,
-# which saves Tandem a sixth of its CPU (docs/performance.md).
+# The system's python3 where it will do, else that of PATH: distributions build theirs for speed, and Tandem takes a sixth
+# less CPU with Debian's than with one that was built without (docs/measurements.md, How Python was built).
 USABLE := import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(if $(shell /usr/bin/python3 -c '$(USABLE)' 2>/dev/null && echo yes),/usr/bin/python3,python3)
 VENV := .venv

@@ -106,7 +106,7 @@ class LeaseElector:
             await self._hold()
         except asyncio.CancelledError:
             self._token.revoke()
-            # In a task of its own: Python before 3.11.3 ends every time limit in a cancelled one as a cancellation.
+            # In a task of its own: Python 3.11.2 (Debian 12) ends each time limit in a cancelled one as a cancellation.
             await asyncio.create_task(self._release(), name="release of the lease")
             raise
         self._token.revoke()
