@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol
@@ -43,10 +44,17 @@ class NullDevices:
         """(namespace, name) → the claim when it was listed."""
         self._devices: dict[str, Iterator[tuple[str, str, str]]] = {}
         """Node → (driver, pool, device)"""
+        self._listing = asyncio.Lock()
         self._classes: dict[str, str] = {}
         """Extended resource → the class that stands for it."""
 
-    async def start(self) -> None:
+    async def _start(self) -> None:
+        """List what there is, once: when the first pod asks for devices."""
+        async with self._listing:
+            if not self._devices:
+                await self._list_all()
+
+    async def _list_all(self) -> None:
         for claim in await self._list("resourceclaims"):
             self._claims[claim["metadata"]["namespace"], claim["metadata"]["name"]] = claim
         of_node: dict[str, list[tuple[str, str, str]]] = {}
@@ -61,14 +69,16 @@ class NullDevices:
 
     async def allocate(self, name: str, pod: Pod, node: str) -> None:
         """Put the finalizer and then the allocation and the reservation into a claim of the pod."""
-        claim = self._claims[pod.namespace, name]
+        await self._start()
         path = f"{API}/namespaces/{pod.namespace}/resourceclaims/{name}"
+        claim = self._claims.get((pod.namespace, name)) or msgspec.json.decode(await self._get(path, {}))
         known = {"uid": claim["metadata"]["uid"], "resourceVersion": claim["metadata"]["resourceVersion"]}
         body = {"metadata": {**known, "finalizers": [FINALIZER]}}
         await self._write_status(msgspec.json.decode(await self._send("PATCH", path, body, MERGE)), pod, node)
 
     async def make_claim(self, pod: Pod, node: str, resources: list[str]) -> None:
         """Make the claim for a pod's extended resources, allocate it and name it in the pod's status."""
+        await self._start()
         requests = [
             {
                 "name": f"container-0-request-{number}",

@@ -42,6 +42,10 @@ class _ClaimName(msgspec.Struct, frozen=True):
     resourceClaimName: str = ""
 
 
+class _PodClaim(msgspec.Struct, frozen=True):
+    resourceClaimTemplateName: str = ""
+
+
 class _Status(msgspec.Struct, frozen=True):
     resourceClaimStatuses: tuple[_ClaimName, ...] = ()
 
@@ -54,11 +58,11 @@ class _Spec(msgspec.Struct, frozen=True):
     nodeName: str = ""
     priority: int = 0
     containers: tuple[_Container, ...] = ()
+    resourceClaims: tuple[_PodClaim, ...] = ()
 
     @property
-    def cpus(self) -> int:
-        """Whole ones, as pods that make room or need it have them."""
-        return sum(int(container.resources.requests["cpu"]) for container in self.containers)
+    def milli_cpus(self) -> int:
+        return sum(_milli(container.resources.requests.get("cpu", "0")) for container in self.containers)
 
     @property
     def extended_resources(self) -> list[str]:
@@ -69,6 +73,12 @@ class _Thing(msgspec.Struct, frozen=True):
     metadata: _Metadata
     spec: _Spec = _Spec()
     status: _Status = _Status()
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether its claims have been made from their templates."""
+        templates = [claim for claim in self.spec.resourceClaims if claim.resourceClaimTemplateName]
+        return len(self.status.resourceClaimStatuses) >= len(templates)
 
 
 class _List(msgspec.Struct, frozen=True):
@@ -95,7 +105,7 @@ class NullScheduler:
         self._listing = asyncio.Lock()
         """One of the bindings under way lists the nodes, not each of them."""
         self._there: dict[str, list[_Thing]] = {}
-        """Node → the pods that ran there at the start."""
+        """Node → the pods that run there, oldest first."""
         self._reports: asyncio.Queue[tuple[_Metadata, str]] = asyncio.Queue()
         self._seen: set[str] = set()
         self._numbers = itertools.count()
@@ -105,14 +115,13 @@ class NullScheduler:
     async def run(self) -> None:
         for pod in _list(await self._get("/api/v1/pods", {"fieldSelector": "spec.nodeName!="})).items:
             self._there.setdefault(pod.spec.nodeName, []).append(pod)
-        await self._devices.start()
         async with asyncio.TaskGroup() as group:
             for _ in range(BINDS_IN_FLIGHT):
                 group.create_task(self._bind_for_ever())
             for _ in range(EVENTS_IN_FLIGHT):
                 group.create_task(self._tell_for_ever())
             async for pod in self._pending():
-                if pod.metadata.uid not in self._seen:
+                if pod.has_claims and pod.metadata.uid not in self._seen:
                     self._seen.add(pod.metadata.uid)
                     self._pods.put_nowait(pod)
 
@@ -135,7 +144,7 @@ class NullScheduler:
                     *lines, rest = (rest + chunk).split(b"\n")
                     for line in map(_line, lines):
                         version = line.object.metadata.resourceVersion
-                        if line.type == "ADDED":
+                        if line.type != "DELETED":
                             yield line.object
 
     async def _bind_for_ever(self) -> None:
@@ -155,6 +164,7 @@ class NullScheduler:
                 "target": {"kind": "Node", "name": node},
             }
             await self._send("POST", f"{_path_of(thing)}/binding", body)
+            self._there.setdefault(node, []).append(thing)
             self._reports.put_nowait((pod, node))
 
     async def _next_node(self) -> str:
@@ -166,13 +176,16 @@ class NullScheduler:
         return next(self._nodes)
 
     async def _make_room(self, pod: _Thing, node: str) -> None:
-        """Remove the node's last pods, one after the other, until there is room enough."""
+        """Remove the node's oldest pods of a lower priority, one after the other, until there is room enough or none
+        is left."""
         refusal = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "Insufficient cpu"}
         await self._patch(pod, {"conditions": [refusal], "nominatedNodeName": node})
-        freed = 0
-        while freed < pod.spec.cpus:
-            victim = self._there[node].pop()
-            freed += victim.spec.cpus
+        freed, there = 0, self._there.get(node, [])
+        for victim in [other for other in there if other.spec.priority < pod.spec.priority]:
+            if freed >= pod.spec.milli_cpus:
+                break
+            there.remove(victim)
+            freed += victim.spec.milli_cpus
             reason = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
             await self._patch(victim, {"conditions": [reason]})
             body = {"preconditions": {"uid": victim.metadata.uid}}
@@ -217,6 +230,11 @@ class NullScheduler:
             content = await answer.read()
             answer.raise_for_status()
             return content
+
+
+def _milli(cpus: str) -> int:
+    """Of an amount in CPUs or thousandths of them, such as "2" and "900m"."""
+    return int(cpus[:-1]) if cpus.endswith("m") else int(cpus) * 1000
 
 
 def _path_of(pod: _Thing) -> str:
