@@ -227,8 +227,8 @@ class SchedulerMetrics:
             self._extender_faults.child(fault.extender, fault.verb, str(fault.is_skipped).lower()).add()
         if attempt.was_class_known:
             self._shared.value += 1.0
+        self._algorithm.observe(algorithm)
         if result == SCHEDULED:
-            self._algorithm.observe(algorithm)
             self._pod_attempts.observe(attempt.number)
             label = str(attempt.number) if attempt.number < MAX_ATTEMPTS_LABEL else f"{MAX_ATTEMPTS_LABEL}+"
             if attempt.was_flushed:

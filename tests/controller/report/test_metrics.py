@@ -56,6 +56,18 @@ def test_each_extension_point_has_the_status_that_it_came_to_itself() -> None:
     }
 
 
+def test_the_algorithm_of_an_attempt_that_finds_no_node_counts_with_its_preemption() -> None:
+    metrics = SchedulerMetrics(lambda: 0)
+    for result in (SCHEDULED, UNSCHEDULABLE, ERROR):
+        tried = attempt(result)
+        tried.durations = {"PreFilter": 0.25, "Filter": 0.5, "PostFilter": 1.0, "Reserve": 4.0}
+        metrics.observe(tried)
+    metrics.observe(attempt(""))
+    lines = page_of(metrics)
+    assert "scheduler_scheduling_algorithm_duration_seconds_count 3.0" in lines
+    assert "scheduler_scheduling_algorithm_duration_seconds_sum 5.25" in lines
+
+
 def test_only_attempts_of_default_preemption_are_preemption_attempts() -> None:
     metrics = SchedulerMetrics(lambda: 0)
     for evidence in (None, PreemptionEvidence(eligible=True)):
