@@ -84,6 +84,8 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
     extender_faults: tuple[ExtenderFault, ...] = ()
     durations: dict[str, float] = msgspec.field(default_factory=dict)
     """Extension point → seconds."""
+    statuses: dict[str, str] = msgspec.field(default_factory=dict)
+    """Extension point → name of its status code, of those that came to anything but a success."""
     bind_seconds: float | None = None
     """Seconds that the last write of the Binding took; None without one."""
     plugin_times: PluginTimes | None = None

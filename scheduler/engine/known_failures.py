@@ -40,6 +40,7 @@ class KnownEnd(Struct, frozen=True):
     only_nodes: frozenset[str] | None
     points: tuple[str, ...]
     """Extension points that the attempt came by."""
+    statuses: dict[str, str]
 
     def fill_in(self, attempt: Attempt) -> None:
         """Complete the attempt of another pod. No plugin was asked, so its extension points took no time."""
@@ -47,7 +48,7 @@ class KnownEnd(Struct, frozen=True):
         attempt.was_class_known = True
         attempt.diagnosis, attempt.preemption = self.diagnosis, self.preemption
         attempt.evaluated, attempt.only_nodes = self.evaluated, self.only_nodes
-        attempt.durations = dict.fromkeys(self.points, 0.0)
+        attempt.durations, attempt.statuses = dict.fromkeys(self.points, 0.0), self.statuses
 
 
 class KnownFailures:
@@ -80,6 +81,7 @@ class KnownFailures:
             attempt.evaluated,
             attempt.only_nodes,
             tuple(attempt.durations),
+            attempt.statuses,
         )
 
 

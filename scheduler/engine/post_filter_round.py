@@ -6,6 +6,7 @@ Source: docs/kube-scheduler/cycle.md §9, preemption.md §1.3.
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from scheduler.engine.preempt_round import Preempting, PreemptingInSteps, ask_ab
 from scheduler.errors import PluginError
 from scheduler.framework.plugin_times import PluginTimes
 from scheduler.framework.post_filter import (
+    CLEAR_NOMINATION,
     KEEP_NOMINATION,
     Nomination,
     NominationMode,
@@ -30,10 +32,12 @@ from scheduler.messages.status import Code
 
 
 class RoundAnswer(Struct, frozen=True):
-    """What all PostFilter plugins together came to. ``message`` is what they add to the fit error."""
+    """What all PostFilter plugins together came to. ``message`` is what they add to the fit error; ``code`` what they
+    count as in the metrics."""
 
     message: str
     nomination: Nomination
+    code: Code
     room: Room | None = None
     evidence: object = None
     writes: tuple[ClaimCommand, ...] = ()
@@ -42,6 +46,10 @@ class RoundAnswer(Struct, frozen=True):
     def victims(self) -> tuple[str, ...]:
         """namespace/name of the pods to be removed, most important first."""
         return tuple(victim.key for victim in self.room.victims) if isinstance(self.room, Remove) else ()
+
+
+NOT_ASKED: Final = RoundAnswer("", CLEAR_NOMINATION, Code.UNSCHEDULABLE)
+"""What it comes to where there is no such plugin."""
 
 
 def run_post_filters(
@@ -55,25 +63,27 @@ def run_post_filters(
     """A success ends the round, and so does all but UNSCHEDULABLE; what the others said is joined. ``pauses``: see
     ``CycleContext``."""
     reasons: list[str] = []
-    so_far = RoundAnswer("", KEEP_NOMINATION)
+    so_far = RoundAnswer("", KEEP_NOMINATION, Code.UNSCHEDULABLE)
     for plugin in plugins:
         try:
             answer = yield from _ask(plugin, asked, extenders, times, pauses)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             text = text_of(PluginError(plugin.name, "PostFilter", error))
-            return replace(so_far, message=text, nomination=KEEP_NOMINATION, room=None)
+            return replace(so_far, message=text, nomination=KEEP_NOMINATION, code=Code.ERROR, room=None)
         evidence = so_far.evidence if answer.evidence is None else answer.evidence
         writes = so_far.writes + answer.writes
         if answer.status is None:
-            return RoundAnswer("", answer.nomination, answer.room, evidence, writes)
-        if not answer.status.code.is_rejection:
-            return RoundAnswer(answer.status.message, KEEP_NOMINATION, None, evidence, writes)
-        if answer.status.code is not Code.UNSCHEDULABLE:
-            return RoundAnswer(answer.status.message, answer.nomination, answer.room, evidence, writes)
+            return RoundAnswer("", answer.nomination, Code.SUCCESS, answer.room, evidence, writes)
+        code = answer.status.code
+        if not code.is_rejection:
+            return RoundAnswer(answer.status.message, KEEP_NOMINATION, Code.ERROR, None, evidence, writes)
+        if code is not Code.UNSCHEDULABLE:
+            return RoundAnswer(answer.status.message, answer.nomination, code, answer.room, evidence, writes)
         reasons.extend(answer.status.reasons)
         so_far = RoundAnswer(
             ", ".join(reasons),
             so_far.nomination if answer.nomination.mode is NominationMode.KEEP else answer.nomination,
+            Code.UNSCHEDULABLE,
             so_far.room if answer.room is None else answer.room,
             evidence,
             writes,

@@ -52,6 +52,8 @@ def assume_and_reserve(run: Run, node: str) -> CycleOutcome:
     run.clock.lap("Reserve")
     if failed is None:
         failed = _permit(run, assumed, waits, requests) if permitting else None
+        if waits and failed is None:
+            run.attempt.statuses["Permit"] = Code.WAIT.value
         run.clock.lap("Permit")
     if failed is not None:
         requests += unreserve(run.context, _Reserved(assumed, run.profile, run.attempt, run.filters.states))
@@ -103,7 +105,9 @@ def _ask_in_turn(
                 take(name, answer)
                 continue
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
+            run.attempt.statuses[point] = Code.ERROR.value
             return NotPlaced(failed_at(point, name, cause_of(error)), is_error=True)
+        run.attempt.statuses[point] = answer.code.value
         return _rejected(answer, name, point)
     return None
 

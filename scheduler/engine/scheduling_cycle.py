@@ -36,7 +36,7 @@ from scheduler.engine.error_texts import cause_of, text_of
 from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
 from scheduler.engine.feasible import Feasible
 from scheduler.engine.outcome import NO_NODES, CycleOutcome, NotPlaced, Placed
-from scheduler.engine.post_filter_round import run_post_filters
+from scheduler.engine.post_filter_round import NOT_ASKED, run_post_filters
 from scheduler.engine.reservation import assume_and_reserve, refused_on_one_node
 from scheduler.engine.sampling import nodes_to_find, take_sample
 from scheduler.engine.searching import answers_in_steps, before_reserve, looked, parsed, searching_plugins
@@ -48,7 +48,6 @@ from scheduler.framework.node_filter import filter_with_nominated, rivals
 from scheduler.framework.post_filter import PostFilterContext
 from scheduler.framework.pre_score import run_pre_score_only
 from scheduler.framework.profile import Profile
-from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.now import Now
 from scheduler.messages.status import Code, Refusal
 
@@ -123,9 +122,10 @@ def _cycle(run: Run) -> Cycle:
         feasible = _fitting(run)  # 4
         _sample(run, feasible)  # 5
         error = filters.error() or feasible.beside_nominated.error
-        if error is not None:
-            return NotPlaced(failed_at("Filter", error.plugin, error.message), is_error=True)
         run.clock.lap("Filter")
+        if error is not None:
+            attempt.statuses["Filter"] = Code.ERROR.value
+            return NotPlaced(failed_at("Filter", error.plugin, error.message), is_error=True)
         if run.extenders.filters and feasible.count:
             problem = yield from run.extenders.filter(run.view, feasible)  # 6
             if problem is not None:
@@ -196,7 +196,9 @@ def place_on(
 
 
 def _refused_as_a_whole(run: Run, refusal: Refusal) -> Generator[Calls, Answers, NotPlaced]:
-    if refusal.code not in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE):
+    is_rejection = refusal.code in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
+    run.attempt.statuses["PreFilter"] = (refusal.code if is_rejection else Code.ERROR).value
+    if not is_rejection:
         return NotPlaced(failed_at("PreFilter", refusal.plugin, refusal.message), is_error=True)
     return (yield from _no_fit(run, refused_as_a_whole(run, refusal)))
 
@@ -313,8 +315,7 @@ def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlac
     attempt, context, plugins = run.attempt, run.context, run.profile.post_filter_plugins
     if attempt.evaluated_nodes == 0:
         attempt.evaluated_nodes = attempt.total_nodes
-    writes: tuple[ClaimCommand, ...] = ()
-    nomination, room = NotPlaced("").nomination, None
+    answer = NOT_ASKED
     if plugins:
         extenders = run.extenders
         asked = PostFilterContext(
@@ -334,18 +335,18 @@ def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlac
         )
         answer = yield from run_post_filters(plugins, asked, extenders, attempt.plugin_times, pauses=context.pauses)
         diagnosis = diagnosis.with_post_filter(answer.message)
-        attempt.preemption = answer.evidence
-        attempt.victims = answer.victims
-        nomination, room, writes = answer.nomination, answer.room, answer.writes
-    run.clock.lap("PostFilter")
+        attempt.preemption, attempt.victims = answer.evidence, answer.victims
+        run.clock.lap("PostFilter")
+        if answer.code is not Code.SUCCESS:
+            attempt.statuses["PostFilter"] = answer.code.value
     attempt.diagnosis = diagnosis
     return NotPlaced(
         context.kept.of(FitTexts).text(attempt.total_nodes, diagnosis),
         unschedulable_plugins=diagnosis.unschedulable_plugins,
         pending_plugins=diagnosis.pending_plugins,
-        nomination=nomination,
-        room=room,
-        writes=writes,
+        nomination=answer.nomination,
+        room=answer.room,
+        writes=answer.writes,
     )
 
 

@@ -26,7 +26,7 @@ from scheduler.controller.report.instruments import (
     ReadHistogram,
     exponential,
 )
-from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE, Attempt
+from scheduler.engine.attempt import ERROR, SCHEDULED, Attempt
 from scheduler.engine.group_attempt import GroupAttempt
 from scheduler.engine.making_room.removal_times import REMOVAL_BUCKETS, RemovalTimes
 from scheduler.preemption.evaluation import PreemptionEvidence
@@ -79,7 +79,7 @@ class EngineGauges(Protocol):
 
 
 class _ProfileChildren(Struct):
-    """The children of one (result, profile), looked up once. ``points``: by extension point."""
+    """The children of one (result, profile), looked up once. ``points``: of successes, by extension point."""
 
     attempts: CounterChild
     duration: HistogramChild
@@ -195,16 +195,20 @@ class SchedulerMetrics:
         children.attempts.value += 1.0
         spent = (self._wall() - attempt.started_wall) / 1e9
         algorithm = 0.0
-        points = children.points
+        points, statuses = children.points, attempt.statuses
         for point, seconds in attempt.durations.items():
             if point in ALGORITHM_POINTS:
                 algorithm += seconds
-            child = points.get(point) or self._point(children, point, result, profile)
+            if point in statuses:
+                self._points.child(point, statuses[point], profile).observe(seconds)
+                continue
+            child = points.get(point) or self._point(children, point, profile)
             # As ``observe``, without a call for each of an attempt's six or more points.
             child.counts[bisect_left(child.bounds, seconds)] += 1
             child.sum += seconds
         if attempt.bind_seconds is not None:
-            (points.get("Bind") or self._point(children, "Bind", result, profile)).observe(attempt.bind_seconds)
+            status = "Error" if result == ERROR else "Success"
+            self._points.child("Bind", status, profile).observe(attempt.bind_seconds)
         children.duration.observe(spent)
         self._evaluations.note(profile, attempt.evaluated)
         self._evaluations.note(profile, attempt.evaluated_scores)
@@ -223,21 +227,18 @@ class SchedulerMetrics:
             self._extender_faults.child(fault.extender, fault.verb, str(fault.is_skipped).lower()).add()
         if attempt.was_class_known:
             self._shared.value += 1.0
+        self._algorithm.observe(algorithm)
         if result == SCHEDULED:
-            self._algorithm.observe(algorithm)
             self._pod_attempts.observe(attempt.number)
             label = str(attempt.number) if attempt.number < MAX_ATTEMPTS_LABEL else f"{MAX_ATTEMPTS_LABEL}+"
             if attempt.was_flushed:
                 self._after_flush.value += 1.0
             self._indicator.child(label).observe(attempt.queued_seconds + spent)
-        if "PostFilter" in attempt.durations:
+        found = attempt.preemption
+        if isinstance(found, PreemptionEvidence) and "PostFilter" in attempt.durations:
             self._preemption_attempts.value += 1.0
-            found = attempt.preemption
-            is_only_waiting = False
-            if isinstance(found, PreemptionEvidence):
-                is_only_waiting = found.is_only_waiting
-                self._wave_faults.value += bool(found.faults)
-            if attempt.victims and not is_only_waiting:
+            self._wave_faults.value += bool(found.faults)
+            if attempt.victims and not found.is_only_waiting:
                 self._victims.observe(len(attempt.victims))
 
     def observe_group(self, attempt: GroupAttempt) -> None:
@@ -245,10 +246,8 @@ class SchedulerMetrics:
         for point, seconds in attempt.placement_seconds.items():
             self._points.child(point, "Success", attempt.scheduler_name).observe(seconds)
 
-    def _point(self, children: _ProfileChildren, point: str, result: str, profile: str) -> HistogramChild:
-        child = children.points.get(point)
-        if child is None:
-            child = children.points[point] = self._points.child(point, _status_of(point, result), profile)
+    def _point(self, children: _ProfileChildren, point: str, profile: str) -> HistogramChild:
+        child = children.points[point] = self._points.child(point, "Success", profile)
         return child
 
     def watch_engine(self, engine: EngineGauges) -> None:
@@ -344,12 +343,3 @@ class SchedulerMetrics:
 def _by_one(counts: Mapping[str, float], always: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], float]]:
     missing = {name: 0.0 for name in always if name not in counts}
     return [((name,), float(count)) for name, count in {**counts, **missing}.items()]
-
-
-def _status_of(point: str, result: str) -> str:
-    """The status of an extension point, derived from the attempt's result: an unschedulable pod fails in the search."""
-    if result == UNSCHEDULABLE and point in ("PreFilter", "Filter", "PostFilter", "Permit", "Reserve"):
-        return "Unschedulable"
-    if result == ERROR and point in ("Bind", "PreBind"):
-        return "Error"
-    return "Success"

@@ -108,16 +108,22 @@ def _connection(document: Any, context: str, folder: Path) -> Connection:
 
 
 def _token(user: Mapping[str, Any], folder: Path) -> str:
-    """The token, "" where none is stated. Raises ConfigurationError for a file that is empty, as it may be for a moment
-    while it is written: requests would be anonymous."""
+    """The token, "" where none is stated. That of a file goes first, as in client-go: the other one is as old as the
+    kubeconfig. Raises ConfigurationError for a file that is empty, as it may be for a moment while it is written, where
+    there is no other token: requests would be anonymous."""
     stated = _text(user, "token") if "token" in user else ""
-    if stated or "tokenFile" not in user:
+    if "tokenFile" not in user:
         return stated
     file = folder / _text(user, "tokenFile")
-    token = file.read_text(encoding="utf-8").strip()
-    if not token:
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        if not stated:
+            raise
+        return stated
+    if not token and not stated:
         raise ConfigurationError((Fault(str(file), "is empty"),))
-    return token
+    return token or stated
 
 
 def _named(config: Mapping[str, Any], section: str, name: str, field: str, keys: frozenset[str]) -> Mapping[str, Any]:

@@ -35,6 +35,48 @@ def test_a_binding_is_an_extension_point_like_the_others() -> None:
     ]
 
 
+def test_each_extension_point_has_the_status_that_it_came_to_itself() -> None:
+    metrics = SchedulerMetrics(lambda: 0)
+    tried = attempt(UNSCHEDULABLE)
+    tried.durations = {"PreFilter": 0.1, "Filter": 0.2, "PostFilter": 0.4}
+    tried.statuses = {"PostFilter": "Unschedulable"}
+    tried.preemption = PreemptionEvidence(eligible=False)
+    metrics.observe(tried)
+    nominated = attempt(UNSCHEDULABLE)
+    nominated.durations = {"PreFilter": 0.1, "Filter": 0.2, "PostFilter": 0.8}
+    nominated.preemption = PreemptionEvidence(eligible=True)
+    metrics.observe(nominated)
+    name = "scheduler_framework_extension_point_duration_seconds"
+    counts = {line for line in page_of(metrics) if line.startswith(f"{name}_count")}
+    assert counts == {
+        f'{name}_count{{extension_point="PreFilter",profile="tandem",status="Success"}} 2.0',
+        f'{name}_count{{extension_point="Filter",profile="tandem",status="Success"}} 2.0',
+        f'{name}_count{{extension_point="PostFilter",profile="tandem",status="Unschedulable"}} 1.0',
+        f'{name}_count{{extension_point="PostFilter",profile="tandem",status="Success"}} 1.0',
+    }
+
+
+def test_the_algorithm_of_an_attempt_that_finds_no_node_counts_with_its_preemption() -> None:
+    metrics = SchedulerMetrics(lambda: 0)
+    for result in (SCHEDULED, UNSCHEDULABLE, ERROR):
+        tried = attempt(result)
+        tried.durations = {"PreFilter": 0.25, "Filter": 0.5, "PostFilter": 1.0, "Reserve": 4.0}
+        metrics.observe(tried)
+    metrics.observe(attempt(""))
+    lines = page_of(metrics)
+    assert "scheduler_scheduling_algorithm_duration_seconds_count 3.0" in lines
+    assert "scheduler_scheduling_algorithm_duration_seconds_sum 5.25" in lines
+
+
+def test_only_attempts_of_default_preemption_are_preemption_attempts() -> None:
+    metrics = SchedulerMetrics(lambda: 0)
+    for evidence in (None, PreemptionEvidence(eligible=True)):
+        tried = attempt(UNSCHEDULABLE)
+        tried.durations, tried.preemption = {"PostFilter": 0.1}, evidence
+        metrics.observe(tried)
+    assert "scheduler_preemption_attempts_total 1.0" in page_of(metrics)
+
+
 def test_what_the_queue_measures_is_on_the_page() -> None:
     engine = build_engine(load(CONFIGURATION), started=read_clock(), seed=1)
     metrics = SchedulerMetrics()

@@ -15,6 +15,7 @@ from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.serve.serving_settings import ServingSettings
 from scheduler.engine.attempt import SCHEDULED, UNSCHEDULABLE, Attempt
 from scheduler.errors import ConfigurationError
+from scheduler.preemption.evaluation import PreemptionEvidence
 from tests.controller.round_robin_engine import RoundRobinEngine
 
 
@@ -86,7 +87,8 @@ async def test_metrics_have_kube_scheduler_s_names_and_can_be_reset() -> None:
     attempt.durations = {"Filter": 0.0003, "Bind": 0.01}
     checked.metrics.observe(attempt)
     failed = Attempt("default/b", "2", "tandem", 1, 1_000_000_000, result=UNSCHEDULABLE, victims=("x", "y", "z"))
-    failed.durations = {"Filter": 0.0003, "PostFilter": 0.002}
+    failed.durations, failed.statuses = {"Filter": 0.0003, "PostFilter": 0.002}, {"PostFilter": "Unschedulable"}
+    failed.preemption = PreemptionEvidence(eligible=True)
     checked.metrics.observe(failed)
     checked.metrics.observe(Attempt("default/c", "3", "tandem", 1, 1_000_000_000))
     async with asking(checked) as session:
@@ -107,7 +109,7 @@ async def test_metrics_have_kube_scheduler_s_names_and_can_be_reset() -> None:
         ):
             assert line in lines, line
         assert (
-            'scheduler_framework_extension_point_duration_seconds_count{extension_point="Filter",'
+            'scheduler_framework_extension_point_duration_seconds_count{extension_point="PostFilter",'
             'profile="tandem",status="Unschedulable"} 1.0'
         ) in lines
         assert (await get(session, "/metrics", "DELETE"))[0] == 200

@@ -100,6 +100,19 @@ async def test_a_token_file_is_read_again_when_it_may_have_been_rotated(tmp_path
     assert not source.is_stale
 
 
+async def test_of_a_token_and_a_token_file_the_file_counts_as_long_as_it_can_be_read(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    path = kubeconfig(tmp_path / "k", token="stated", tokenFile=str(token))
+    now = [0.0]
+    source = CredentialSource(ConnectionSettings(kubeconfig=path), {}, clock=lambda: now[0])
+    assert (await source.load()).authorization == "Bearer stated"
+    for content, expected in (("old\n", "old"), ("new\n", "new"), ("", "stated")):
+        token.write_text(content)
+        now[0] += TOKEN_LIFE_SECONDS
+        assert source.is_stale
+        assert (await source.load()).authorization == f"Bearer {expected}"
+
+
 async def test_in_a_cluster_the_service_account_is_used(tmp_path: Path, authority: Path) -> None:
     token = tmp_path / "token"
     token.write_text("account\n")
@@ -215,7 +228,6 @@ def test_proxies_are_chosen_as_go_programs_choose_them(
     ("cluster", "user"),
     [
         ({"server": "http://api.example:8080/"}, {"token": "secret"}),
-        ({"server": "https://api.example"}, {"token": "first", "tokenFile": "token"}),
         ({"server": "https://api.example"}, {"tokenFile": "token"}),
         ({"server": "https://api.example", "certificate-authority": "ca.pem"}, {"token": "secret"}),
         ({"server": "https://api.example", "certificate-authority-data": b64encode(b"AUTHORITY").decode()}, {}),
