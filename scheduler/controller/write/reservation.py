@@ -70,12 +70,12 @@ def next_write(
     if claim.is_terminating:
         raise ApiError(409, DECIDED, f"claim {key} got deleted in the meantime")
     allocation, decided = claim.allocation, command.allocation
-    if claim.is_reserved_for(command.consumer.uid) and (decided is None or allocation is not None):
-        return None
     if decided is None and allocation is None:
         raise ApiError(409, DECIDED, f"claim {key} got deallocated elsewhere in the meantime")
     if decided is not None and allocation is not None and not _is_same(allocation, decided):
         raise ApiError(409, DECIDED, f"claim {key} got allocated elsewhere in the meantime")
+    if claim.is_reserved_for(command.consumer.uid) and allocation is not None:
+        return None
     if before is None and decided is not None and CLAIM_FINALIZER not in claim.metadata.finalizers:
         return _finalizing(command, claim)
     return _reserving(command, claim, wall_time)
@@ -139,8 +139,14 @@ def _addition(allocation: Allocation, consumer: ClaimConsumer, wall_time: Callab
 
 
 def _is_same(written: Allocation, decided: Allocation) -> bool:
-    """Whether a pod that shares the claim was quicker to write what was decided for all of them."""
-    return replace(written, allocation_timestamp=decided.allocation_timestamp) == decided
+    """Whether the claim has got the devices that were decided on, to be used on the same nodes: a pod that shares it
+    was quicker to write them, or an earlier attempt has written them for this pod."""
+    return written.node_selector == decided.node_selector and _devices(written) == _devices(decided)
+
+
+def _devices(allocation: Allocation) -> list[tuple[str, tuple[str, str, str], str | None, bool]]:
+    results = allocation.devices.results
+    return [(one.request, one.device_id, one.share_id, one.admin_access) for one in results]
 
 
 def _has_parameters(config: Iterable[DeviceConfiguration | AllocatedConfiguration]) -> bool:

@@ -20,8 +20,8 @@ class Readiness(Enum):
 
 
 def readiness(claim: ResourceClaim, allocation: Allocation) -> tuple[Readiness, Condition | None]:
-    """What the drivers say of the devices that have binding conditions; with the condition that failed."""
-    waits = False
+    """What the drivers say of the devices that have binding conditions; with the condition that failed. As in
+    kube-scheduler 1.36 the first device that is not ready decides: what is said of later ones does not count yet."""
     for result in _conditional(allocation):
         conditions = _conditions(claim, result)
         for name in result.binding_failure_conditions:
@@ -31,8 +31,8 @@ def readiness(claim: ResourceClaim, allocation: Allocation) -> tuple[Readiness, 
         for name in result.binding_conditions:
             condition = conditions.get(name)
             if condition is None or condition.status != "True":
-                waits = True
-    return (Readiness.WAITING if waits else Readiness.READY), None
+                return Readiness.WAITING, None
+    return Readiness.READY, None
 
 
 def has_conditions(allocation: Allocation) -> bool:

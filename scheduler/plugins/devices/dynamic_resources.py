@@ -258,7 +258,9 @@ class DynamicResources(
     def pre_bind_progress(self, state: State | None, pod: PodInfo, view: View, node: str) -> bool | Refusal:
         aside = view.devices.set_aside_for(pod.uid)
         decision = None if aside is None else aside.decision
-        return progress(decision if isinstance(decision, Decision) else None, pod, view, self.args.binding_timeout)
+        made = decision if isinstance(decision, Decision) else None
+        claims = state.claims if isinstance(state, Situation) else ()
+        return progress(claims, made, pod, view, self.args.binding_timeout)
 
     def release_writes(self, state: State | None, pod: PodInfo, view: View) -> tuple[ClaimCommand, ...]:
         return release_writes(state.claims, pod, view) if isinstance(state, Situation) else ()

@@ -22,13 +22,12 @@ from scheduler.messages.references import ClaimReference, PodReference
 from scheduler.messages.status import SKIP, Refusal, Skip, failure
 from scheduler.objects.resource_claims import Allocation, ClaimConsumer, ResourceClaim
 from scheduler.plugins.devices.allocated import Readiness, has_conditions, is_late, readiness
-from scheduler.plugins.devices.claims import claims_of, is_reserved, pod_consumer
+from scheduler.plugins.devices.claims import is_reserved, pod_consumer
 from scheduler.plugins.devices.reservation import Decision
 
 FAILED = "device binding failed"
 TIMEOUT = "device binding timeout"
-DOING = "binding devices"
-ENDINGS = ((FAILED, "failure"), (TIMEOUT, "timeout"), (DOING, "timeout"))
+ENDINGS = ((FAILED, "failure"), (TIMEOUT, "timeout"))
 
 
 def pre_flight(decision: Decision, pod: PodInfo, groups: Groups, binding_seconds: float) -> PreFlight | Skip:
@@ -64,7 +63,7 @@ def pre_flight(decision: Decision, pod: PodInfo, groups: Groups, binding_seconds
         writes=tuple(writes),
         wait_seconds=binding_seconds if waits or not writes else None,
         asks_at_once=True,
-        doing=DOING,
+        doing=TIMEOUT,
         waiting=_waiting(allocations, pod.node_name) if waits else None,
     )
 
@@ -84,26 +83,32 @@ def _reserve(claim: ResourceClaim, consumer: ClaimConsumer, allocation: Allocati
     return ReserveClaim(0, ClaimReference(claim.namespace, claim.name, claim.uid), consumer, claim, allocation)
 
 
-def progress(decision: Decision | None, pod: PodInfo, view: View, timeout_nanoseconds: int) -> bool | Refusal:
-    """Whether all devices with binding conditions are ready; a Refusal if one failed or was not ready in time."""
+def progress(
+    known: Iterable[ResourceClaim], decision: Decision | None, pod: PodInfo, view: View, timeout_nanoseconds: int
+) -> bool | Refusal:
+    """Whether all devices with binding conditions are ready; a Refusal if one failed or was not ready in time. The
+    first claim that is not ready decides, as in kube-scheduler 1.36. ``known``: the pod's claims as they were when it
+    was tried; one that has lost its devices since then is not ready."""
     if decision is not None and not any(map(has_conditions, decision.allocations)):
         return True
-    claims = claims_of(pod, view.groups, lambda key: view.find(ResourceClaim, key))
-    if isinstance(claims, str):
-        return failure(claims)
-    waits = False
+    claims: list[ResourceClaim] = []
+    for one in known:
+        claim = view.find(ResourceClaim, one.key)
+        if claim is None:
+            return failure(f'could not find ResourceClaim "{one.key}"')
+        claims.append(claim)
     for claim in (*claims, *view.devices.special_claims_of(pod.uid)):
         allocation = claim.allocation
         if allocation is None:
-            continue
+            return False
         state, failed = readiness(claim, allocation)
         if failed is not None:
             return failure(f'{FAILED}: claim={claim.name}, reason={failed.reason}, message="{failed.message}"')
         if state is Readiness.WAITING:
             if is_late(allocation, timeout_nanoseconds, view.devices.now_nanoseconds):
                 return failure(f"{TIMEOUT}: claim={claim.name}")
-            waits = True
-    return not waits
+            return False
+    return True
 
 
 def release_writes(claims: Iterable[ResourceClaim], pod: PodInfo, view: View) -> tuple[ClaimCommand, ...]:

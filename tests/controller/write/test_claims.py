@@ -93,6 +93,29 @@ async def test_a_claim_that_was_allocated_meanwhile_is_not_allocated_again(
     assert found["status"]["allocation"]["devices"]["results"][0]["device"] == "gpu-1"
 
 
+async def test_a_claim_that_an_earlier_attempt_of_the_pod_has_given_other_devices_is_an_error(
+    client: ApiClient, requests: ClaimRequests
+) -> None:
+    """As when that attempt was another replica's, or was not answered: the pod was to go where those are of no use."""
+    known = await made(client)
+    elsewhere = {**msgspec.to_builtins(RESULT), "device": "gpu-1"}
+    reserved = [msgspec.to_builtins(CONSUMER)]
+    await change(client, "c", {"allocation": {"devices": {"results": [elsewhere]}}, "reservedFor": reserved})
+    with pytest.raises(ApiError, match="claim default/c got allocated elsewhere in the meantime"):
+        await requests.carry_out(ReserveClaim(1, reference(known), CONSUMER, known, ALLOCATION), held())
+
+
+async def test_a_claim_that_an_earlier_attempt_of_the_pod_has_given_the_same_devices_is_its_own(
+    client: ApiClient, requests: ClaimRequests
+) -> None:
+    known = await made(client)
+    reserved = [msgspec.to_builtins(CONSUMER)]
+    await change(client, "c", {"allocation": msgspec.to_builtins(ALLOCATION), "reservedFor": reserved})
+    written = await requests.carry_out(ReserveClaim(1, reference(known), CONSUMER, known, ALLOCATION), held())
+    assert written is not None
+    assert written.status.reserved_for == (CONSUMER,)
+
+
 async def test_a_claim_is_reserved_for_a_group(client: ApiClient, requests: ClaimRequests) -> None:
     known = await made(client)
     group = ClaimConsumer(api_group="scheduling.k8s.io", resource="podgroups", name="g", uid="uid-of-g")

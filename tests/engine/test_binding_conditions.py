@@ -1,0 +1,104 @@
+"""Devices with binding conditions: what a pod waits for on its node (docs/kube-scheduler/dra.md §5, §9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.messages.commands import BindPod
+from scheduler.objects.devices import DeviceClass, ResourceSlice
+from scheduler.objects.resource_claims import ResourceClaim
+from scheduler.testing.objects import build
+from tests import device_documents
+from tests.engine.driver import Cluster
+
+CONDITIONS = {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
+
+
+def device(number: int) -> dict[str, Any]:
+    return {"driver": device_documents.DRIVER, "pool": "n", "device": f"gpu-{number}"}
+
+
+def said(number: int, condition: str) -> dict[str, Any]:
+    """What the driver says of a device."""
+    return {**device(number), "conditions": [{"type": condition, "status": "True", "reason": "Seen", "message": "m"}]}
+
+
+class Attaching:
+    """Node n with two devices, and pod a, whose claims have them already and are reserved for it."""
+
+    def __init__(self, *claims: str) -> None:
+        self.cluster = Cluster()
+        self.cluster.node("n")
+        self.cluster.show(build(DeviceClass, device_documents.device_class("gpus", "true")))
+        gpus = [device_documents.gpu(f"gpu-{number}", **CONDITIONS) for number in range(2)]
+        self.cluster.show(build(ResourceSlice, device_documents.resource_slice("n", *gpus)))
+        self._entries = [{"name": name, "resourceClaimName": name} for name in claims]
+
+    def show(self, name: str, *results: dict[str, Any], devices: tuple[dict[str, Any], ...] = ()) -> None:
+        """The claim, with these devices and what the driver says of them."""
+        status: dict[str, Any] = {}
+        if results:
+            given = {"devices": {"results": [{"request": "r", **one, **CONDITIONS} for one in results]}}
+            reserved = [{"resource": "pods", "name": "a", "uid": self.cluster.uid("a")}]
+            status = {"allocation": given, "reservedFor": reserved, "devices": list(devices)}
+        self.cluster.show(build(ResourceClaim, {**device_documents.claim(name, "gpus"), "status": status}))
+
+    def start(self) -> None:
+        self.cluster.pod("a", spec={"resourceClaims": self._entries})
+        self.cluster.schedule()
+
+    @property
+    def is_bound(self) -> bool:
+        return bool(self.cluster.writes(BindPod, "a"))
+
+    def why(self) -> str:
+        return "".join(self.cluster.said("a"))
+
+
+def test_of_the_devices_of_a_claim_the_first_that_is_not_ready_decides() -> None:
+    attaching = Attaching("both")
+    attaching.show("both", device(0), device(1), devices=(said(1, "broken"),))
+    attaching.start()
+    attaching.cluster.advance(10)
+    assert (attaching.is_bound, attaching.why()) == (False, "")
+    attaching.show("both", device(0), device(1), devices=(said(0, "attached"), said(1, "broken")))
+    attaching.cluster.advance(2)
+    assert 'device binding failed: claim=both, reason=Seen, message="m"' in attaching.why()
+
+
+def test_of_the_claims_of_a_pod_the_first_that_is_not_ready_decides() -> None:
+    attaching = Attaching("one", "other")
+    attaching.show("one", device(0))
+    attaching.show("other", device(1))
+    attaching.start()
+    attaching.show("other", device(1), devices=(said(1, "broken"),))
+    attaching.cluster.advance(10)
+    assert (attaching.is_bound, attaching.why()) == (False, "")
+    attaching.show("one", device(0), devices=(said(0, "attached"),))
+    attaching.cluster.advance(2)
+    assert "device binding failed: claim=other" in attaching.why()
+
+
+def test_a_pod_is_not_bound_while_one_of_its_claims_has_lost_its_devices() -> None:
+    attaching = Attaching("one", "other")
+    attaching.show("one", device(0))
+    attaching.show("other", device(1), devices=(said(1, "attached"),))
+    attaching.start()
+    attaching.show("other")
+    attaching.show("one", device(0), devices=(said(0, "attached"),))
+    attaching.cluster.advance(10)
+    assert (attaching.is_bound, attaching.why()) == (False, "")
+    attaching.cluster.advance(600)
+    assert "device binding timeout: context deadline exceeded" in attaching.why()
+
+
+def test_a_claim_that_is_to_be_deleted_does_not_end_the_wait_for_its_devices() -> None:
+    attaching = Attaching("one")
+    attaching.show("one", device(0))
+    attaching.start()
+    going = device_documents.claim("one", "gpus")
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    given = {"devices": {"results": [{"request": "r", **device(0), **CONDITIONS}]}}
+    attaching.cluster.show(build(ResourceClaim, {**going, "status": {"allocation": given}}))
+    attaching.cluster.advance(10)
+    assert (attaching.is_bound, attaching.why()) == (False, "")
