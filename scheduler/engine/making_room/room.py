@@ -205,6 +205,8 @@ class MakingRoom:
         """An attempt has ended. Starts the removal of its victims if the pod is still pending."""
         self._awaited.waits_no_more(pod.uid)
         room = None if isinstance(outcome, Placed) else outcome.room
+        if not isinstance(room, PutOff):
+            self._put_off.pop(pod.uid, None)
         if isinstance(outcome, Placed) or not self._is_pending(pod):
             return []
         self._policies.attempt_failed(pod, outcome.nomination, now)
