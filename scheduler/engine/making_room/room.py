@@ -45,6 +45,7 @@ from scheduler.engine.making_room.policies import PreemptionPolicies, Standing
 from scheduler.engine.making_room.preemptor import Preemptor
 from scheduler.engine.making_room.removal import Removal, RemovalState
 from scheduler.engine.making_room.removal_times import ERROR, SUCCESS, RemovalTimes
+from scheduler.engine.making_room.unseen import room_of
 from scheduler.engine.making_room.victim_writes import VictimWrites
 from scheduler.engine.making_room.victims import EVICTION, disruption_target, preempted, was_gone
 from scheduler.engine.outcome import CycleOutcome, Placed
@@ -254,7 +255,8 @@ class MakingRoom:
         self._leaves(uid)
         self._granted.gone(uid)
         self._put_off.pop(uid, None)
-        return self._try_all_nominated_to(self._awaited.gone(uid), but=uid)
+        freed = room_of(uid, self._nominator, self._known_pods)
+        return [*freed, *self._try_all_nominated_to(self._awaited.gone(uid), but=uid)]
 
     def due(self, what: NominationDeadline | SuspensionEnd | RoundEnd | VictimSettled, now: Now) -> list[Step]:
         """Apply an expired deadline (a preemption's time is over, or a node may be tried again), or go on with a
