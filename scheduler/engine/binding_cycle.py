@@ -29,7 +29,7 @@ from scheduler.engine.internal import AttemptSettled, BindingFailed, CancelBindi
 from scheduler.engine.machine import Claims, Part, ReadsView
 from scheduler.engine.outcome import GroupPermitted, NotPlaced, Placed
 from scheduler.engine.permit_waits import PermitWaits
-from scheduler.engine.pre_bind import announce, ask_progress, nomination, pre_bind_failed, pre_flight, start_next
+from scheduler.engine.pre_bind import announce, ask_progress, nomination, pre_flight, refused, start_next
 from scheduler.engine.tickets import BindingTicket, Tickets
 from scheduler.errors import failed_at
 from scheduler.extenders.answers import ExtenderError
@@ -39,7 +39,7 @@ from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.framework.profile import Profile
 from scheduler.messages.commands import BindPod, CallExtender, RunPlugin, StopPlugins, WriteEvent
 from scheduler.messages.now import Now
-from scheduler.messages.status import Code, unschedulable
+from scheduler.messages.status import Code, failure, unschedulable
 from scheduler.messages.stimuli import ExtenderAnswered, PermitDecided, PluginFinished, WriteFinished
 from scheduler.queue.queued_pod import QueuedPod
 
@@ -255,7 +255,7 @@ class BindingCycles:
             text = failed_at("Bind", owner.plugin, outcome.message)
             return self._fail(binding, NotPlaced(text, is_error=True))
         if not outcome.is_done:
-            return self._fail(binding, pre_bind_failed(owner.plugin, outcome.message))
+            return self._fail(binding, refused("PreBind", owner.plugin, failure(outcome.message)))
         if not binding.tickets:
             steps = self._await_progress(binding, now)
             if all(flight.asks_at_once for _, flight in binding.running.values()):
@@ -273,11 +273,10 @@ class BindingCycles:
                 return self._next_binder(binding, now)
             if outcome.refusal is None:
                 return self._succeed(binding, now)
-            failure = NotPlaced(failed_at("Bind", plugin, outcome.refusal.message), is_error=True)
-            return self._fail(binding, failure)
+            return self._fail(binding, refused("Bind", plugin, outcome.refusal))
         binding.running.pop(plugin, None)
         if outcome.refusal is not None:
-            return self._fail(binding, pre_bind_failed(plugin, outcome.refusal.message))
+            return self._fail(binding, refused("PreBind", plugin, outcome.refusal))
         if binding.tickets:
             return []
         if binding.running:

@@ -45,7 +45,7 @@ class GroupCycleEnded(msgspec.Struct, frozen=True):
 
 
 class RoomTakenBack(msgspec.Struct, frozen=True):
-    """A pod that counted on its node for its group does not any more: others may use the room."""
+    """A pod that counted on its node, for its group or by a nomination, does not any more: others may use the room."""
 
     pod: PodInfo
 

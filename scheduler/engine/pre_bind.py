@@ -18,7 +18,7 @@ from scheduler.framework.plugin_times import timed
 from scheduler.messages.claim_commands import ClaimCommand, CreateClaim, ReserveClaim
 from scheduler.messages.commands import RunPlugin, UpdateObject, WriteEvent
 from scheduler.messages.now import Now
-from scheduler.messages.status import Refusal
+from scheduler.messages.status import Refusal, failure
 
 DEADLINE_EXCEEDED = "context deadline exceeded"
 
@@ -130,19 +130,23 @@ def ask_progress(binding: Binding, view: View, now: Now) -> NotPlaced | None:
         try:
             answer = plugin.pre_bind_progress(state_of(binding.states, name), pod, view, pod.node_name)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
-            return pre_bind_failed(name, cause_of(error))
+            return refused("PreBind", name, failure(cause_of(error)))
         if isinstance(answer, Refusal):
             _note_end(binding, name, flight, answer.message, now)
-            return pre_bind_failed(name, answer.message)
+            return refused("PreBind", name, answer)
         if answer:
             _note_end(binding, name, flight, None, now)
             del binding.running[name]
         elif now.monotonic >= binding.give_up_at.get(name, now.monotonic):
             text = f"{flight.doing}: {DEADLINE_EXCEEDED}" if flight.doing else DEADLINE_EXCEEDED
             _note_end(binding, name, flight, text, now)
-            return pre_bind_failed(name, text)
+            return refused("PreBind", name, failure(text))
     return None
 
 
-def pre_bind_failed(plugin: str, message: str) -> NotPlaced:
-    return NotPlaced(failed_at("PreBind", plugin, message), is_error=True)
+def refused(point: str, plugin: str, refusal: Refusal) -> NotPlaced:
+    """The end of a binding by a plugin's answer. A rejection is reported in the plugin's own words, as unschedulable;
+    the queue takes it for an error, too, since no plugin of the scheduling cycle has rejected the pod."""
+    if refusal.code.is_rejection:
+        return NotPlaced(refusal.message)
+    return NotPlaced(failed_at(point, plugin, refusal.message), is_error=True)

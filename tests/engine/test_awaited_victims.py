@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.making_room.awaited_victims import ConcernedByVictim
+from scheduler.objects.pod import Pod
 from scheduler.testing.objects import pod
+from tests.engine.driver import Cluster
 
 
 class Record:
@@ -32,4 +35,29 @@ def test_a_group_of_one_is_passed_over_just_where_its_pod_is_not_concerned(
     waiting = {info.uid} if is_waiting else set()
     concerned = ConcernedByVictim(waiting, waiting if needs_all else set(), nominator, "n")
     assert concerned.may_concern(members) == bool(list(concerned.among(members)))
-    assert concerned.may_concern(members) == (not is_waiting or (nominated in ("", "n") and not needs_all))
+    assert concerned.may_concern(members) == (not is_waiting or not nominated or (nominated == "n" and not needs_all))
+
+
+def test_a_pod_that_has_lost_its_nomination_hears_of_the_end_of_each_of_the_victims_it_was_to_wait_for() -> None:
+    """Its own nomination's end says nothing to it: it does not repel itself."""
+    repelled = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [repelled]}}
+    cluster = Cluster()
+    cluster.node("n", cpu="4")
+    cluster.lingering = {"low-1", "low-2"}
+    for name in ("low-1", "low-2"):
+        cluster.pod(name, cpu="1", node="n", priority=1, labels={"app": "web"})
+    cluster.pod("high", cpu="1", priority=100, affinity=affinity)
+    cluster.settle()
+    cluster.advance(60)
+    assert (cluster.place("high"), cluster.nominated("high")) == ("unschedulable", "n")
+    cluster.show(_without_nomination(cluster))
+    assert (cluster.place("high"), cluster.nominated("high")) == ("unschedulable", "")
+    cluster.delete("low-1")
+    assert cluster.place("high") == "active"
+
+
+def _without_nomination(cluster: Cluster) -> Pod:
+    high = cluster.pods["default/high"].nominated_to("")
+    metadata = msgspec.structs.replace(high.metadata, resource_version="another")
+    return msgspec.structs.replace(high, metadata=metadata)

@@ -254,6 +254,24 @@ def test_pods_kept_off_by_a_nomination_are_woken_when_it_goes(what: str) -> None
         assert bound(cluster, "low") == "n"
 
 
+def test_pods_kept_off_by_a_nomination_that_the_watch_never_showed_are_woken_when_its_pod_is_deleted() -> None:
+    """The victims live then, so that no other event would tell of the room."""
+    cluster = cluster_of("4")
+    cluster.pod("victim", cpu="2", priority=1, node="n")
+    cluster.pod("mid", cpu="3", priority=10)
+    cluster.schedule()
+    assert cluster.nominated("mid") == "n"
+    cluster.pod("low", cpu="2", priority=5)
+    cluster.schedule()
+    assert cluster.place("low") == "unschedulable"
+    cluster.delete("mid")
+    assert cluster.place("low") in ("active", "backoff")
+    cluster.advance(15)
+    cluster.settle()
+    assert bound(cluster, "low") == "n"
+    assert "default/victim" in cluster.pods
+
+
 def _un_nominated(cluster: Cluster, name: str) -> Pod:
     cluster._store(cluster.pods[f"default/{name}"].nominated_to(""))
     return cluster.pods[f"default/{name}"]

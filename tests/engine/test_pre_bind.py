@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from scheduler.engine.attempt import ERROR
+import pytest
+
+from scheduler.engine.attempt import ERROR, UNSCHEDULABLE
 from scheduler.framework.plugin import PreFlight
 from scheduler.messages.commands import BindPod, PatchPodStatus, RunPlugin, StopPlugins
 from scheduler.messages.status import SKIP, unschedulable
@@ -82,6 +84,30 @@ def test_even_a_refusal_in_pre_bind_is_an_error_for_the_queue() -> None:
     cluster.unanswered.remove(asked)
     cluster.feed(PluginFinished(asked.ticket, unschedulable("no")))
     assert cluster.place("a") == "error backoff"
+
+
+@pytest.mark.parametrize("point", ["PreBind", "Bind"])
+def test_a_pod_that_a_plugin_rejects_before_or_in_its_bind_is_reported_as_unschedulable_in_the_plugins_words(
+    point: str,
+) -> None:
+    """As by kube-scheduler, where only an error names point and plugin. Autoscalers read the reason."""
+    if point == "PreBind":
+        cluster = Cluster(scripted("One", pre_flight=works))
+    else:
+        cluster = Cluster(scripted("One", bind=True), first=True)
+    cluster.node("n")
+    cluster.pod("a")
+    cluster.schedule()
+    asked = cluster.write(RunPlugin)
+    assert asked.point == point
+    cluster.unanswered.remove(asked)
+    cluster.feed(PluginFinished(asked.ticket, unschedulable("no licence", "no seat")))
+    attempt = cluster.attempt("a")
+    assert (attempt.result, attempt.message) == (UNSCHEDULABLE, "no licence, no seat")
+    condition = cluster.writes(PatchPodStatus, "a")[-1].condition
+    assert condition is not None and (condition.reason, condition.message) == ("Unschedulable", "no licence, no seat")
+    assert cluster.said("a") == ["no licence, no seat"]
+    assert (cluster.place("a"), cluster.node_of("a")) == ("error backoff", "")
 
 
 def test_the_attempt_is_done_before_pre_bind_so_that_no_events_are_kept_for_it() -> None:

@@ -305,6 +305,25 @@ def test_beyond_the_limit_a_preemptor_is_put_off_until_another_preemption_has_en
     assert cluster.nominated("second")
 
 
+def test_a_pod_that_was_put_off_and_then_placed_does_not_use_up_the_turn_of_the_next_one() -> None:
+    cluster = Cluster(tandem={"limits": {"runningPreemptions": 2}})
+    for name in ("a", "b", "c", "d"):
+        cluster.node(name, cpu="1")
+        victim(cluster, name, priority=1)
+    for name, priority in (("first", 100), ("second", 90), ("third", 80), ("fourth", 70)):
+        cluster.pod(name, cpu="1", priority=priority)
+    cluster.schedule_all()
+    cluster.node("new", cpu="1")
+    cluster.schedule_all()
+    assert cluster.node_of("third") == "new"
+    assert cluster.place("fourth") == "unschedulable"
+    removed = cluster.attempt("first").victims[0].partition("/")[2]
+    cluster.lingering.add(removed)
+    for kind in REMOVAL:
+        cluster.succeed(cluster.write(kind, removed))
+    assert cluster.place("fourth") == "active"
+
+
 @pytest.mark.parametrize("mode", ["async", "sync"])
 def test_in_synchronous_mode_no_pod_is_tried_while_victims_are_removed(mode: str) -> None:
     cluster = full("a", mode=mode)

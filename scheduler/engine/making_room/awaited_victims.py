@@ -114,8 +114,8 @@ class AwaitedVictims:
 
 
 class ConcernedByVictim(Struct, frozen=True):
-    """The waiting pods to notify of a victim that left ``node``: all but those that wait for victims on another node,
-    or for further victims."""
+    """The waiting pods to notify of a victim that left ``node``: all but those that are nominated to another node, or
+    wait for further victims. One that has lost its nomination waits for no room any more, but for any."""
 
     waiting: Set[str]
     need_all: Set[str]
@@ -127,7 +127,8 @@ class ConcernedByVictim(Struct, frozen=True):
         uid = record.uid
         if uid not in self.waiting:
             return True
-        return uid not in self.need_all and self.nominator.nominated_node(uid) in ("", self.node)
+        node = self.nominator.nominated_node(uid)
+        return not node or (node == self.node and uid not in self.need_all)
 
     def may_concern(self, members: Mapping[str, QueuedPod]) -> bool:
         """Preemptors that are each unlike the others are groups of one."""

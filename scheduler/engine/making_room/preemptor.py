@@ -7,6 +7,7 @@ import msgspec
 from scheduler.cluster.groups.group import GroupReference
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.failure import reference
+from scheduler.engine.machine import ReadsNominations
 from scheduler.framework.post_filter import Remove
 from scheduler.messages.commands import Subject
 
@@ -30,6 +31,16 @@ class Preemptor(msgspec.Struct, frozen=True):
         if whole is None:
             return cls(pod.uid, (pod,), (room.node,))
         return cls(whole.reference.uid, whole.pods, tuple(dict.fromkeys(whole.nodes.values())), whole.reference)
+
+    def outranked(self, nominator: ReadsNominations) -> list[PodInfo]:
+        """The less important pods that are nominated to these nodes; without those of other schedulers."""
+        priority = min([pod.priority for pod in self.pods])
+        return [
+            other
+            for node in self.nodes
+            for other in nominator.pods_for_node(node)
+            if other.priority < priority and not nominator.is_foreign(other.uid)
+        ]
 
     @property
     def key(self) -> str:

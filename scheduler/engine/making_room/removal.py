@@ -27,7 +27,7 @@ REMOVAL_MOVES: Final[dict[tuple[RemovalState, RemovalState], str]] = {
     (RemovalState.FIRST_VICTIMS, RemovalState.LAST_VICTIM): "all but the last are granted, gone or cancelled",
     (RemovalState.FIRST_VICTIMS, RemovalState.OVER): "a victim was refused, or the preemptor no longer waits",
     (RemovalState.LAST_VICTIM, RemovalState.DYING): "it is granted, and victims still terminate",
-    (RemovalState.LAST_VICTIM, RemovalState.OVER): "it was refused, or no victim is left",
+    (RemovalState.LAST_VICTIM, RemovalState.OVER): "it was refused, no victim is left, or others were chosen",
     (RemovalState.DYING, RemovalState.OVER): "the last victim is gone; or the preemptor is, or removes others",
 }
 """From and to, with the cause. No other transition is possible. At the end the preemptor is tried."""
@@ -42,6 +42,8 @@ class Removal(Struct, eq=False):
     outstanding: dict[str, PodInfo] = field(default_factory=dict)
     """Victims that need a further write or answer, by UID."""
     has_failed: bool = False
+    is_overtaken: bool = False
+    """The preemptor has been tried again meanwhile, and wants other victims: it is tried when this removal ends."""
     refused_on: dict[str, None] = field(default_factory=dict)
     """Nodes of victims that the API server refused to evict."""
 

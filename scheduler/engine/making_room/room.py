@@ -45,6 +45,7 @@ from scheduler.engine.making_room.policies import PreemptionPolicies, Standing
 from scheduler.engine.making_room.preemptor import Preemptor
 from scheduler.engine.making_room.removal import Removal, RemovalState
 from scheduler.engine.making_room.removal_times import ERROR, SUCCESS, RemovalTimes
+from scheduler.engine.making_room.unseen import room_of
 from scheduler.engine.making_room.victim_writes import VictimWrites
 from scheduler.engine.making_room.victims import EVICTION, disruption_target, preempted, was_gone
 from scheduler.engine.outcome import CycleOutcome, Placed
@@ -204,13 +205,15 @@ class MakingRoom:
     def decided(self, pod: PodInfo, outcome: CycleOutcome, now: Now) -> list[Step]:
         """An attempt has ended. Starts the removal of its victims if the pod is still pending."""
         self._awaited.waits_no_more(pod.uid)
+        room = None if isinstance(outcome, Placed) else outcome.room
+        if not isinstance(room, PutOff):
+            self._put_off.pop(pod.uid, None)
         if isinstance(outcome, Placed) or not self._is_pending(pod):
             return []
         self._policies.attempt_failed(pod, outcome.nomination, now)
         steps: list[Step] = [write.with_ticket(self._tickets.issue(ClaimTicket(pod.uid))) for write in outcome.writes]
-        room = outcome.room
         if isinstance(room, Remove) and outcome.nomination.mode is NominationMode.SET:
-            return [*steps, *self._policies.started(pod, room, now), *self._start(Preemptor.of(pod, room), room, now)]
+            return [*steps, *self._start(Preemptor.of(pod, room), pod, room, now)]
         if isinstance(room, WaitForVictims):
             self._awaited.waits(pod.uid)
         elif isinstance(room, PutOff):
@@ -252,7 +255,8 @@ class MakingRoom:
         self._leaves(uid)
         self._granted.gone(uid)
         self._put_off.pop(uid, None)
-        return self._try_all_nominated_to(self._awaited.gone(uid), but=uid)
+        freed = room_of(uid, self._nominator, self._known_pods)
+        return [*freed, *self._try_all_nominated_to(self._awaited.gone(uid), but=uid)]
 
     def due(self, what: NominationDeadline | SuspensionEnd | RoundEnd | VictimSettled, now: Now) -> list[Step]:
         """Apply an expired deadline (a preemption's time is over, or a node may be tried again), or go on with a
@@ -285,13 +289,17 @@ class MakingRoom:
 
     # --- one removal --------------------------------------------------------------------------------------------------
 
-    def _start(self, preemptor: Preemptor, room: Remove, now: Now) -> list[Step]:
-        """Start a removal. Victims that already terminate need no write; without others there is nothing to wait
-        for."""
+    def _start(self, preemptor: Preemptor, tried: PodInfo, room: Remove, now: Now) -> list[Step]:
+        """Start a removal, for the attempt at ``tried``. Victims that already terminate need no write; without others
+        there is nothing to wait for. While an earlier removal for the same preemptor runs, none is started."""
         self._awaited.forget(preemptor.uid)
-        steps = self._clear_lower_nominations(preemptor)
+        running = self._running.get(preemptor.uid)
+        steps = self._policies.started(tried, room, now) if running is None else []
+        steps += [NominationChanged(reference(other), "") for other in preemptor.outranked(self._nominator)]
         alive = [victim for victim in room.victims if not victim.is_terminating]
-        if not alive or preemptor.uid in self._running:
+        if not alive or running is not None:
+            if running is not None:
+                running.is_overtaken = bool(alive)
             for pod in preemptor.pods:
                 self._awaited.waits(pod.uid)
             return steps
@@ -361,9 +369,9 @@ class MakingRoom:
         return steps
 
     def _not_gone_yet(self, removal: Removal) -> list[str]:
-        """UIDs of the victims whose termination the preemptor awaits; empty if some victims stay. A victim whose
-        binding was cancelled has gone back to the queue."""
-        if removal.has_failed or not removal.is_at_last:
+        """UIDs of the victims whose termination the preemptor awaits; empty if some victims stay, or it has chosen
+        others. A victim whose binding was cancelled has gone back to the queue."""
+        if removal.has_failed or removal.is_overtaken or not removal.is_at_last:
             return []
         known = (self._known_pods.by_uid(victim.uid) for victim in removal.victims)
         return [info.uid for info in known if info is not None and info.node_name]
@@ -387,13 +395,3 @@ class MakingRoom:
         """Try all pods nominated to these nodes: they may have waited for the same victims."""
         keys = [pod.key for node in nodes for pod in self._nominator.pods_for_node(node) if pod.uid != but]
         return [PodsReady(tuple(keys))] if keys else []
-
-    def _clear_lower_nominations(self, preemptor: Preemptor) -> list[Step]:
-        """Clear the nominations of less important pods to these nodes; they are tried again."""
-        priority = min([pod.priority for pod in preemptor.pods])
-        return [
-            NominationChanged(reference(other), "")
-            for node in preemptor.nodes
-            for other in self._nominator.pods_for_node(node)
-            if other.priority < priority and not self._nominator.is_foreign(other.uid)
-        ]
