@@ -148,8 +148,8 @@ async def _all_waiting(drive: Drive, meter: Meter) -> Spent:
 async def _created_meanwhile(drive: Drive, meter: Meter) -> Spent:
     """The scheduler is ready before the first pod is there. What is spent from then on."""
     with meter.scheduler:
-        # Let it digest what it has listed: start-up is not what is measured.
-        await asyncio.sleep(1)
+        # Start-up is not what is measured.
+        await asyncio.to_thread(meter.scheduler.wait_at_rest)
         meter.begin()
         await drive.create()
         await drive.end()

@@ -199,7 +199,7 @@ def run(row: str, contender: str, nodes: int, pods: int) -> Capacity:
             stub.end_with(scheduler.process)
             try:
                 if scenario.meanwhile:
-                    scheduler.wait_ready()
+                    scheduler.wait_ready().wait_at_rest()
                     stub.ask("release")
                 stub.ask("first")
                 before, first, first_at = scheduler.usage(), time.monotonic(), time.time()
