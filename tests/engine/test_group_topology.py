@@ -89,6 +89,19 @@ def test_a_gang_without_any_domain_says_so() -> None:
     assert cluster.place("g0") == "error backoff"
 
 
+def test_a_resource_that_no_member_asks_for_makes_no_domain_a_fuller_one() -> None:
+    resources = [{"name": "cpu", "weight": 1}, {"name": "example.com/gpu", "weight": 1}]
+    args = {"scoringStrategy": {"type": "LeastAllocated", "resources": resources}}
+    cluster = Gangs(TOPOLOGY, profile={"pluginConfig": [{"name": "NodeResourcesFit", "args": args}]})
+    for zone, cpu in (("a", "8"), ("b", "4")):
+        cluster.node(f"{zone}0", cpu=cpu, labels={ZONE: zone}, allocatable={"example.com/gpu": "8"})
+    cluster.pod("user-of-devices", node="a0", requests={"example.com/gpu": "8"})
+    cluster.group(min_count=2, **topology())
+    cluster.members(2, cpu="1")
+    cluster.schedule_all()
+    assert set(cluster.bound().values()) == {"b0"}
+
+
 class NeedsZone(PerNodeFilter):
     """Can't tell of nodes without a zone."""
 
