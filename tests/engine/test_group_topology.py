@@ -168,6 +168,32 @@ def test_members_in_two_domains_are_an_error() -> None:
     assert cluster.conditions() == [("False", "SchedulerError", text)]
 
 
+def test_a_member_on_a_node_of_no_domain_is_named_with_its_namespace() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="4")
+    cluster.node("nowhere", cpu="4")
+    cluster.member("one", cpu="1", node="nowhere")
+    cluster.group(min_count=2, **topology())
+    cluster.members(1, cpu="1")
+    cluster.schedule_all()
+    text = "cannot determine domain for already scheduled pods: no topology domain found for pod default/one"
+    assert cluster.conditions() == [("False", "SchedulerError", text)]
+
+
+def test_a_member_on_a_node_that_is_gone_is_named_with_its_namespace() -> None:
+    cluster = Gangs(TOPOLOGY)
+    zones(cluster, a="4")
+    cluster.member("one", cpu="1", node="gone")
+    cluster.group(min_count=2, **topology())
+    cluster.members(1, cpu="1")
+    cluster.schedule_all()
+    text = (
+        "cannot determine domain for already scheduled pods: getting node for pod default/one: "
+        'nodeinfo not found for node name "gone"'
+    )
+    assert cluster.conditions() == [("False", "SchedulerError", text)]
+
+
 def test_the_nominated_node_of_a_member_outside_of_the_domain_is_skipped() -> None:
     cluster = Gangs(TOPOLOGY)
     zones(cluster, a="1", b="4")
