@@ -99,7 +99,8 @@ def _make_room(context: CycleContext, unit: GroupUnit, group: Group, failed: Tri
     if trial.result is GroupResult.UNSCHEDULABLE:
         return _in_vain(failed, trial.message)
     if trial.result is not GroupResult.SCHEDULED:
-        return _refused(failed, trial.message)
+        failed.result, failed.message = trial.result, trial.message
+        return failed
     giving = _GivingBack(context, emptied, asking, trial.nodes, now)
     yield from giving.run(ordered)
     if policy.pdb_policy is PDBPolicy.STRICT and violates_budget(giving.victims, budgets):

@@ -121,7 +121,7 @@ def _cycle(run: Run) -> Cycle:
             run.of_class.answers = yield from answers_in_steps(run, searching, run.view.rows)
         feasible = _fitting(run)  # 4
         _sample(run, feasible)  # 5
-        error = filters.error() or feasible.beside_nominated.error
+        error = filters.error(run.context.placement) or feasible.beside_nominated.error(run.context.placement)
         run.clock.lap("Filter")
         if error is not None:
             attempt.statuses["Filter"] = Code.ERROR.value

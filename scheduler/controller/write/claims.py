@@ -151,7 +151,7 @@ class ClaimRequests:
         while (patch := next_write(command, claim, self._wall_time, before)) is not None:
             path = f"{path_of(command.claim)}{patch.subresource}"
             try:
-                claim = await self._ask("PATCH", path, patch.body, departure, MERGE_PATCH)
+                claim = await self._ask("PATCH", path, patch.body, departure, patch.content_type)
             except ApiError as error:
                 claim = await self._instead(patch, error, departure)
             before = patch

@@ -24,6 +24,7 @@ from scheduler.errors import ApiError, ConfigurationError
 
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 SCHEDULER_CONNECTIONS = 256
 """Maximum of open connections: more than all writes under way and all watches together."""
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from scheduler.controller.write.begun import BegunWrite, WriteEnd
 from scheduler.controller.write.binary import field, integer
-from scheduler.controller.write.client import MERGE_PATCH, ApiClient
+from scheduler.controller.write.client import JSON_PATCH, MERGE_PATCH, ApiClient
 from scheduler.controller.write.direct import Outgoing
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.http_exchange import Answer
@@ -39,14 +39,15 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ClaimPatch(Struct, frozen=True):
-    """A merge patch of this version of the claim. ``addition`` is what it adds, in binary form, for claims that JSON
-    would damage; b"" where it is known to damage none."""
+    """A patch of this version of the claim. ``addition`` is what it adds, in binary form, for claims that JSON would
+    damage; b"" where it is known to damage none."""
 
     doing: str
     claim: ResourceClaim
     subresource: str
     body: bytes
     addition: bytes = b""
+    content_type: str = MERGE_PATCH
 
     @property
     def is_last(self) -> bool:
@@ -103,6 +104,14 @@ class _Patch(Struct, frozen=True):
     status: _Reserved | msgspec.UnsetType = msgspec.UNSET
 
 
+class _Operation(Struct, frozen=True):
+    """Of a JSON patch."""
+
+    path: str
+    value: str | _Reserved
+    op: str = "add"
+
+
 def _finalizing(command: ReserveClaim, claim: ResourceClaim) -> ClaimPatch:
     finalizers = (*claim.metadata.finalizers, CLAIM_FINALIZER)
     body = _encode(_Patch(_Version(command.claim.uid, claim.resource_version, finalizers)))
@@ -124,8 +133,22 @@ def _reserving(command: ReserveClaim, claim: ResourceClaim, wall_time: Callable[
     if allocation is not None and _has_parameters(allocation.devices.config):
         addition = _addition(allocation, command.consumer, wall_time)
     what = "add reservation" if command.allocation is None else "add allocation and reservation"
-    body = _encode(_Patch(_Version(command.claim.uid, claim.resource_version), status))
-    return ClaimPatch(f"{what} to claim {command.claim.key}", claim, "/status", body, addition)
+    doing, version = f"{what} to claim {command.claim.key}", _Version(command.claim.uid, claim.resource_version)
+    if allocation is None and command.allocation is not None and _has_nulls(command.allocation.devices.config):
+        # A merge patch would take them out of the parameters. Without devices there is nothing else in the status.
+        return ClaimPatch(doing, claim, "/status", _operations(version, status), content_type=JSON_PATCH)
+    return ClaimPatch(doing, claim, "/status", _encode(_Patch(version, status)), addition)
+
+
+def _operations(version: _Version, status: _Reserved) -> bytes:
+    """The same as a JSON patch."""
+    return _encode(
+        [
+            _Operation("/metadata/uid", version.uid),
+            _Operation("/metadata/resourceVersion", version.resource_version),
+            _Operation("/status", status),
+        ]
+    )
 
 
 def _addition(allocation: Allocation, consumer: ClaimConsumer, wall_time: Callable[[], str]) -> bytes:
@@ -152,6 +175,20 @@ def _devices(allocation: Allocation) -> list[tuple[str, tuple[str, str, str], st
 def _has_parameters(config: Iterable[DeviceConfiguration | AllocatedConfiguration]) -> bool:
     """Whether drivers' parameters are in it."""
     return any(one.opaque is not None for one in config)
+
+
+def _has_nulls(config: Iterable[AllocatedConfiguration]) -> bool:
+    """Whether drivers' parameters say null anywhere."""
+    left: list[object] = [one.opaque for one in config if one.opaque is not None]
+    while left:
+        value = left.pop()
+        if value is None:
+            return True
+        if isinstance(value, dict):
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+    return False
 
 
 def claim_in(body: bytes) -> ResourceClaim:
@@ -226,7 +263,7 @@ class Reservation:
 
         path = path_of(self._command.claim) + patch.subresource
         begun = self._client.begin(
-            Outgoing("PATCH", path, patch.body, self._seconds, MERGE_PATCH), self._departure, answered
+            Outgoing("PATCH", path, patch.body, self._seconds, patch.content_type), self._departure, answered
         )
         if self._on_end is not None and not begun.is_over:
             self._current = begun

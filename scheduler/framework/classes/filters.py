@@ -137,10 +137,11 @@ class ClassFilters:
         """A number that grows when what a filter plugin's answers stand on changes, besides rows."""
         return self._slot_of[plugin].version
 
-    def error(self) -> Refusal | None:
-        """A filter's ERROR on some row: it ends the attempt."""
+    def error(self, rows: npt.NDArray[np.int64] | None = None) -> Refusal | None:
+        """A filter's ERROR on some row, or on one of these: it ends the attempt."""
         for code in self._table.error_codes:
-            if bool((self.codes == code).any()):
+            codes = self.codes if rows is None else self.codes[rows]
+            if bool((codes == code).any()):
                 return self.refusals[code]
         return None
 

@@ -61,16 +61,16 @@ class RowRefusals(Struct, frozen=True):
         """Whether any row refuses."""
         return bool(self.refusals)
 
-    @property
-    def error(self) -> Refusal | None:
-        """That of the first row that refuses with an error."""
+    def error(self, rows: npt.NDArray[np.int64] | None = None) -> Refusal | None:
+        """That of the first row, of these if some are named, that refuses with an error."""
         if not self.refusals:
             return None
         is_error = [False, *(refusal.code is Code.ERROR for refusal in self.refusals)]
         if not any(is_error):
             return None
-        first = int(np.flatnonzero(np.array(is_error)[self.codes])[0])
-        return self.refusals[self.codes.item(first) - 1]
+        codes = self.codes if rows is None else self.codes[rows]
+        refusing = np.flatnonzero(np.array(is_error)[codes])
+        return self.refusals[codes.item(int(refusing[0])) - 1] if len(refusing) else None
 
     def by_row(self) -> dict[int, Refusal]:
         rows = np.flatnonzero(self.codes).tolist()

@@ -58,10 +58,11 @@ def _domain_of(pods: Iterable[PodInfo], key: str, view: View) -> str | Refusal:
         row = view.table.existing_row(pod.node_name)
         node = None if row is None else view.table.nodes[row]
         if node is None:
-            return failure(f'{_NO_DOMAIN}getting node for pod {pod.name}: node "{pod.node_name}" not found')
+            missing = f'nodeinfo not found for node name "{pod.node_name}"'
+            return failure(f"{_NO_DOMAIN}getting node for pod {pod.key}: {missing}")
         value = node.metadata.labels.get(key)
         if value is None:
-            return failure(f"{_NO_DOMAIN}no topology domain found for pod {pod.name}")
+            return failure(f"{_NO_DOMAIN}no topology domain found for pod {pod.key}")
         domains[value] = None
     if len(domains) > 1:
         return failure(f"{_NO_DOMAIN}more than 1 domain found for pod group: {', '.join(sorted(domains))}")

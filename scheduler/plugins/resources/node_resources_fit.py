@@ -233,10 +233,12 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def score_placement(self, placed: Placed) -> int:
         """The weighted mean of the requested shares, of all nodes of the placement taken as one node. Devices do not
-        count, as in kube-scheduler 1.36."""
+        count, nor do extended resources that no pod of the group asks for, as in kube-scheduler 1.36."""
         table, rows = placed.view.table, placed.placement.rows
         total = weights = 0
         for spec in self._resources:
+            if is_scalar_resource(spec.name) and not any(pod.score_requests.amount(spec.name) for pod in placed.pods):
+                continue
             allocatable_of, requested_of = scored_columns(table, spec.name)
             allocatable = int(allocatable_of[rows].sum())
             if allocatable:

@@ -56,6 +56,9 @@ def apply(content_type: str, obj: dict[str, Any], patch: Any) -> dict[str, Any]:
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
+    """Other than RFC 7386 has it, a null deletes its field also within the items of a list, as in the API server."""
+    if isinstance(patch, list) and not isinstance(target, dict):
+        return [item if item is None else merge_patch(None, item) for item in patch]
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}

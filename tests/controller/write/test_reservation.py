@@ -19,6 +19,7 @@ from scheduler.messages.stimuli import WriteFinished
 from scheduler.objects.kinds import decode_as
 from scheduler.objects.resource_claims import (
     CLAIM_FINALIZER,
+    AllocatedConfiguration,
     Allocation,
     ClaimConsumer,
     DeviceAllocation,
@@ -212,3 +213,38 @@ async def test_a_finalizer_that_is_taken_away_at_once_is_written_once(tmp_path: 
             await client.connect()
             assert (await reserved(client, reserving(known))).is_done
         assert len(server.requests) == 2
+
+
+async def test_what_drivers_parameters_say_is_null_is_written_with_the_devices(writer_client: ApiClient) -> None:
+    known = await made(writer_client)
+    parameters: dict[str, object] = {"profile": None, "modes": [{"mps": None}, None], "share": 1}
+    opaque: dict[str, object] = {"driver": "gpu.example.com", "parameters": parameters}
+    config = AllocatedConfiguration(source="FromClass", opaque=opaque)
+    allocation = Allocation(devices=DeviceAllocation(results=(RESULT,), config=(config,)))
+    outcome = await reserved(writer_client, msgspec.structs.replace(reserving(known), allocation=allocation))
+    assert outcome.is_done
+    status = (await read(writer_client, f"{CLAIMS}/c"))["status"]
+    assert status["allocation"]["devices"]["config"][0]["opaque"]["parameters"] == parameters
+    assert [one["name"] for one in status["reservedFor"]] == ["p"]
+
+
+async def test_a_claim_with_nulls_in_its_parameters_is_reserved_in_the_version_that_is_known(
+    writer_client: ApiClient,
+) -> None:
+    known = await made(writer_client)
+    opaque: dict[str, object] = {"driver": "gpu.example.com", "parameters": {"profile": None}}
+    config = AllocatedConfiguration(source="FromClass", opaque=opaque)
+    allocation = Allocation(devices=DeviceAllocation(results=(RESULT,), config=(config,)))
+    sent: list[int] = []
+
+    def answered(_method: str, _path: str, status: int, _seconds: float) -> None:
+        sent.append(status)
+        if len(sent) == 1:
+            touching.append(asyncio.create_task(touch(writer_client)))
+
+    touching: list[asyncio.Task[None]] = []
+    writer_client.observe = answered
+    outcome = await reserved(writer_client, msgspec.structs.replace(reserving(known), allocation=allocation))
+    await asyncio.gather(*touching)
+    assert outcome.is_done
+    assert (await read(writer_client, f"{CLAIMS}/c"))["metadata"]["labels"] == {"touched": "yes"}

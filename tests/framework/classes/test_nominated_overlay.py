@@ -22,7 +22,7 @@ def test_refusals_are_given_row_by_row() -> None:
 
 
 def test_the_error_of_the_first_row_that_has_one_is_the_attempts() -> None:
-    assert by_number(0, 1, 3, 2).error == BROKEN
-    assert by_number(2, 1, 3, 2).error == TORN
-    assert RowRefusals(np.array([1, 0], np.int32), (FULL,)).error is None
-    assert NO_REFUSALS.error is None
+    assert by_number(0, 1, 3, 2).error() == BROKEN
+    assert by_number(2, 1, 3, 2).error() == TORN
+    assert RowRefusals(np.array([1, 0], np.int32), (FULL,)).error() is None
+    assert NO_REFUSALS.error() is None

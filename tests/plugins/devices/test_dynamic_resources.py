@@ -139,6 +139,17 @@ def test_a_pod_without_claims_is_not_the_plugins_business() -> None:
 # --- nodes ------------------------------------------------------------------------------------------------------------
 
 
+def test_a_slice_whose_node_selector_can_not_be_read_offers_its_devices_nowhere_and_ends_no_attempt() -> None:
+    elsewhere = resource_slice("n1", gpu("gpu-8"), gpu("gpu-9"), pool="odd", name="odd")
+    del elsewhere["spec"]["nodeName"]
+    term = {"matchExpressions": [{"key": "rack", "operator": "Gt", "values": ["second"]}]}
+    elsewhere["spec"]["nodeSelector"] = {"nodeSelectorTerms": [term]}
+    three = [{"name": "r", "exactly": exactly("gpus", count=3)}]
+    cache = devices(2, elsewhere, claim("one", "gpus"), claim("three", requests=three))
+    assert refusals(DynamicResources(), claiming("one"), cache.view) == {}
+    assert set(refusals(DynamicResources(), claiming("three"), cache.view)) == {"n0", "n1"}
+
+
 def test_a_pod_fits_where_devices_are_free() -> None:
     cache = devices(
         2, claim("one", requests=[{"name": "r", "exactly": exactly("gpus", count=2)}]), claim("two", "gpus")
