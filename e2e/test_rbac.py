@@ -65,18 +65,20 @@ class Right:
 
 
 class AuditedControlPlane(ControlPlane):
-    """Its audit log holds every request of one user, reads and watches too."""
+    """Its audit log holds every request of one user, reads and watches too. Whatever keeps its owner from being deleted
+    needs a right to the owner, as on OpenShift."""
 
     def _audit_options(self) -> tuple[str, ...]:
         options = super()._audit_options()
         rules = [{"level": "Metadata", "users": [USER]}, {"level": "None"}]
         policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
         (self.folder / "audit-policy.yaml").write_text(yaml.safe_dump(policy))
-        return options
+        return *options, "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
 
 
 SELDOM = {
     Right("get", "", "pods"),
+    Right("update", "", "pods/finalizers"),
     Right("get", "resource.k8s.io", "resourceclaims"),
     Right("patch", "resource.k8s.io", "resourceclaims/binding"),
     Right("update", "resource.k8s.io", "resourceclaims"),
@@ -85,7 +87,8 @@ SELDOM = {
 }
 """A pod is read only after a conflict of its binding or when a kubelet may have refused it, a claim after a conflict or
 a lost answer; ``binding`` is what kube-apiserver asks for within a write of the status, where its gate for it is on,
-and no request of its own; a claim is updated only where drivers' parameters in it make a patch impossible."""
+and ``finalizers`` within the creation of a claim, both no requests of their own; a claim is updated only where drivers'
+parameters in it make a patch impossible."""
 
 SWITCHED_ON = {
     Right("list", "scheduling.k8s.io", "podgroups"),

@@ -10,6 +10,7 @@ stack of the C library.
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, Final
 
@@ -34,7 +35,12 @@ _TOO_LONG: Final = f"a number of more than {MAX_NUMBER_LENGTH} characters"
 _MUST_BE_JSON: Final = "what begins with { must be JSON"
 _TAG: Final = "tag:yaml.org,2002:"
 _INTEGER: Final = re.compile(r"[-+]?(0b[01]+|0x[0-9a-fA-F]+|0o[0-7]+|[0-9]+)\Z")
-_BOOLEANS: Final = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
+_BOOLEANS: Final = {
+    "true": True, "yes": True, "on": True, "y": True, "false": False, "no": False, "off": False, "n": False,
+}  # fmt: skip
+MAX_EXACT: Final = 1e21
+"""From here on kube-scheduler's reader writes a whole number with an exponent: no integer any more."""
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -252,6 +258,8 @@ class _YamlBuilder:
 def _scalar(node: yaml.ScalarNode, path: str) -> Any:
     text: str = node.value
     kind = node.tag.removeprefix(_TAG)
+    if kind == "str" and _is_bare(node):
+        kind = kind_of_bare(text)
     if kind in ("int", "float") and len(text) > MAX_NUMBER_LENGTH:
         raise ConfigurationError([Fault(path, f"{_TOO_LONG}{_at(node)}")])
     match kind:
@@ -264,13 +272,33 @@ def _scalar(node: yaml.ScalarNode, path: str) -> Any:
         case "float" if ":" in text:
             return text
         case "float" if (number := _number(text)) is not None:
-            return number
+            if not math.isfinite(number):
+                raise ConfigurationError([Fault(path, f'"{text[:MAX_NUMBER_LENGTH]}" is no number in JSON{_at(node)}')])
+            return int(number) if number.is_integer() and abs(number) < MAX_EXACT else number
         case "str" | "timestamp" | "value":
             return text
         case "bool" | "float":
             raise ConfigurationError([Fault(path, f'"{text[:MAX_NUMBER_LENGTH]}" is no !!{kind}{_at(node)}')])
         case _:
             raise ConfigurationError([Fault(path, f"the YAML tag {node.tag} is not supported{_at(node)}")])
+
+
+def _is_bare(node: yaml.ScalarNode) -> bool:
+    """Whether the text stands there by itself, without quotes, tag or anchor."""
+    begin, end = node.start_mark, node.end_mark
+    return not node.style and begin is not None and end is not None and end.index - begin.index == len(node.value)
+
+
+def kind_of_bare(text: str) -> str:
+    """What kube-scheduler's reader takes bare text for that is a string for PyYAML."""
+    if text in ("y", "Y", "n", "N"):
+        return "bool"
+    digits = text if text.startswith(".") else text.replace("_", "")
+    if text.startswith("_"):
+        return "str"
+    if _INTEGER.match(digits) and isinstance(_whole_number(text), int):
+        return "int"
+    return "float" if _FLOAT.match(digits) and math.isfinite(float(digits)) else "str"
 
 
 def _whole_number(text: str) -> int | str:

@@ -12,12 +12,24 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from scheduler.config.documents import MAX_EXACT, kind_of_bare
 from scheduler.config.durations import Duration
 from scheduler.config.points import PluginEntry
 from scheduler.config.types import API_VERSION, KIND, Extender, KubeSchedulerConfiguration
 
 _OMITTED_IF_EMPTY: Final = ("node_scope", "match_labels")
-_DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """Puts quotes around all strings that the reader takes for something else without them."""
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        style = "'" if kind_of_bare(text) != "str" else None
+        node: yaml.ScalarNode = self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+        return node
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
 
 
 def configuration_document(configuration: KubeSchedulerConfiguration, *, with_keys: bool = True) -> dict[str, Any]:
@@ -33,7 +45,7 @@ def configuration_document(configuration: KubeSchedulerConfiguration, *, with_ke
 
 def write_yaml(*documents: dict[str, Any]) -> str:
     """Plain documents as YAML text, their fields in the order given."""
-    text: str = yaml.dump_all(documents, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, default_flow_style=False)
+    text: str = yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=False)
     return text
 
 
@@ -49,7 +61,7 @@ def public_form(value: object) -> Any:
             return str(value)
         case enum.Enum():
             return value.value
-        case float() if value.is_integer():
+        case float() if value.is_integer() and abs(value) < MAX_EXACT:
             return int(value)
         case bytes():
             return base64.b64encode(value).decode("ascii")

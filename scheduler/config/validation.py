@@ -27,6 +27,8 @@ KUBE_SCHEDULER_PROFILE: Final = "default-scheduler"
 MAX_PROFILES: Final = 100
 """Each takes 1 ms to make, and a running scheduler makes all of them in one step of its loop."""
 
+MAX_FLOAT32: Final = 3.4028234663852886e38
+
 REMOVED_PLUGINS: Final = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 """Plugins that older configurations name and v1 refuses."""
 
@@ -119,6 +121,8 @@ def _leader_election_faults(election: LeaderElection) -> Iterator[Fault]:
 
 
 def _client_connection_faults(connection: ClientConnection) -> Iterator[Fault]:
+    if abs(connection.qps) > MAX_FLOAT32:
+        yield invalid("clientConnection.qps", connection.qps, f"must be between -{MAX_FLOAT32} and {MAX_FLOAT32}")
     if connection.burst < 0:
         yield invalid("clientConnection.burst", connection.burst, "must be non-negative")
 

@@ -98,6 +98,7 @@ class ConfigurationReloader:
         self.is_well = True
         """Whether the newest text is in force."""
         self.last: Reload | None = None
+        """Of a text that was put back to the one in force: the reload that this one came with."""
         self._document: Mapping[str, Any] = document or {}
         self._prepare = prepare
         self._clock = clock
@@ -105,6 +106,8 @@ class ConfigurationReloader:
         self._announce = announce
         self._counts = {result: counter.child(result) for result in (APPLIED, REJECTED, UNCHANGED)}
         self._in_force = current
+        self._applied: Reload | None = None
+        """The reload that the text in force came with."""
         self._offered: tuple[bytes, str] | None = None
         self._wake = asyncio.Event()
 
@@ -166,6 +169,7 @@ class ConfigurationReloader:
         if text == self._in_force:
             self._counts[UNCHANGED].add()
             self.is_well = True
+            self.last = self._applied
             return
         new = (await asyncio.to_thread(self._prepare, text))()
         abandoned: Mapping[str, int] = {}
@@ -187,7 +191,7 @@ class ConfigurationReloader:
         for warning in warnings:
             log.warning(warning)
         log.info("Configuration reloaded", origin=origin, changes=changes)
-        self.last = Reload(format_seconds(self._clock().wall), origin, APPLIED, changes, warnings)
+        self.last = self._applied = Reload(format_seconds(self._clock().wall), origin, APPLIED, changes, warnings)
         self._announce("Normal", "ConfigurationReloaded", "; ".join(changes) or "nothing has changed")
         for name, count in abandoned.items():
             self._announce("Warning", "ProfileRemoved", _abandoned(name, count))

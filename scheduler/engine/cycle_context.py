@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from random import Random
 from typing import Protocol
@@ -20,6 +21,7 @@ from scheduler.cluster.view import View
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.extender_round import ExtenderRound
 from scheduler.engine.tickets import CycleTicket, GroupTicket, Tickets
+from scheduler.errors import PluginError
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.class_run import ClassRun
@@ -29,6 +31,7 @@ from scheduler.framework.post_filter import Kept
 from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
+from scheduler.messages.status import Code
 
 
 class Depth(Enum):
@@ -149,3 +152,15 @@ class Run(Struct, eq=False):
     clock: Laps
     is_large: bool = False
     """Whether it pauses between its steps: ten thousand terms take long in each of them."""
+
+    @contextmanager
+    def timed_scores(self) -> Iterator[None]:
+        """Times the block as Score; as the point at which a plugin fails in it, which is in error then."""
+        try:
+            yield
+        except PluginError as error:
+            point = "PreScore" if error.point == "PreScore" else "Score"
+            self.attempt.statuses[point] = Code.ERROR.value
+            self.clock.lap(point)
+            raise
+        self.clock.lap("Score")

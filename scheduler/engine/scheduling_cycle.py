@@ -358,17 +358,15 @@ def _best(run: Run, feasible: Feasible) -> Generator[Calls, Answers, int]:
     if run.is_large:
         yield from looked(run, PRE_SCORE)
     attempt, scores, only_pre_scored = run.attempt, run.pod_class.scores, None
-    if (plugins := run.profile.pre_score_only_plugins) and run.profile.score_plugins:
-        only_pre_scored = run_pre_score_only(plugins, run.of_class, feasible.rows)
-    scores.refresh(run.of_class, run.filters.first)
-    attempt.evaluated_scores = scores.evaluated | only_pre_scored if only_pre_scored else scores.evaluated
-    is_choice_enough = not run.extenders.scorers and run.depth in (Depth.DECIDE, Depth.PREVIEW)
-    if feasible.is_whole_class and is_choice_enough:
-        row = _best_of_class(run)
-    else:
-        row = yield from _best_of_some(run, feasible.rows, is_choice_enough)
-    run.clock.lap("Score")
-    return row
+    with run.timed_scores():
+        if (plugins := run.profile.pre_score_only_plugins) and run.profile.score_plugins:
+            only_pre_scored = run_pre_score_only(plugins, run.of_class, feasible.rows)
+        scores.refresh(run.of_class, run.filters.first)
+        attempt.evaluated_scores = scores.evaluated | only_pre_scored if only_pre_scored else scores.evaluated
+        is_choice_enough = not run.extenders.scorers and run.depth in (Depth.DECIDE, Depth.PREVIEW)
+        if feasible.is_whole_class and is_choice_enough:
+            return _best_of_class(run)
+        return (yield from _best_of_some(run, feasible.rows, is_choice_enough))
 
 
 def _best_of_class(run: Run) -> int:

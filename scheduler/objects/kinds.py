@@ -235,7 +235,7 @@ class Kind(StrEnum):
         Pod, "pods",
         writes=(
             Write("get"), Write("delete"), Write("create", "binding"), Write("patch", "status"),
-            Write("create", "eviction", is_optional=True),
+            Write("create", "eviction", is_optional=True), Write("update", "finalizers", is_optional=True),
         ),
         served=Served(
             short_names=("po",), subresources=("binding", "eviction", "status"), categories=_ALL, generations=True,

@@ -30,6 +30,17 @@ def content(text: str) -> dict[str, Any]:
         ("~", None),
         ("'5'", "5"),
         ("15s", "15s"),
+        ("y", True),
+        ("N", False),
+        ("'y'", "y"),
+        ("!!str n", "n"),
+        ("5.0", 5),
+        ("1e1", 10),
+        ("1e300", 1e300),
+        ("1e999", "1e999"),
+        ("0o17", 15),
+        ("08", 8),
+        ("_1", "_1"),
     ],
 )
 def test_scalars_are_read_as_kubernetes_reads_them(text: str, value: object) -> None:

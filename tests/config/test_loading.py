@@ -12,6 +12,7 @@ from scheduler.config.durations import Duration
 from scheduler.config.loading import Configuration, load, write_config
 from scheduler.config.points import PluginEntry
 from scheduler.config.rendering import configuration_document
+from scheduler.config.validation import MAX_FLOAT32
 from scheduler.errors import ConfigurationError
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -169,7 +170,19 @@ def test_both_documents_may_come_in_either_order() -> None:
             HEADER + "Parallelism: 2\n",
             ['strict decoding error: unknown field "Parallelism" (did you mean "parallelism"?)'],
         ),
-        (HEADER + "parallelism: 1.0\n", ["parallelism: Invalid value: 1.0: expected an integer, got a number"]),
+        (HEADER + "parallelism: 1.5\n", ["parallelism: Invalid value: 1.5: expected an integer, got a number"]),
+        (
+            HEADER + "clientConnection: {qps: .inf}\n",
+            ['clientConnection.qps: ".inf" is no number in JSON (line 3, column 25)'],
+        ),
+        (
+            HEADER + "clientConnection: {qps: 1e+39}\n",
+            [f"clientConnection.qps: Invalid value: 1e+39: must be between -{MAX_FLOAT32} and {MAX_FLOAT32}"],
+        ),
+        (
+            HEADER + "profiles: [{schedulerName: y}]\n",
+            ["profiles[0].schedulerName: Invalid value: true: expected a string, got a boolean"],
+        ),
         (
             HEADER + "leaderElection: {retryPeriod: 2, leaderElect: 'yes'}\n",
             [
@@ -218,6 +231,18 @@ def test_flags_have_their_say_before_the_check() -> None:
 def test_the_documented_file_survives_being_written_and_read() -> None:
     configuration = load(DOCUMENTED)
     assert load(write_config(configuration), own_namespace="elsewhere") == configuration
+
+
+@pytest.mark.parametrize("name", ["y", "N", "1e1", "0o17", "08", "5", "yes", "~"])
+def test_names_that_look_like_something_else_are_written_so_that_they_can_be_loaded_again(name: str) -> None:
+    configuration = load(f"{HEADER}profiles: [{{schedulerName: '{name}'}}]\n")
+    text = write_config(configuration)
+    assert load(text).kube.profiles[0].scheduler_name == name
+
+
+def test_a_high_rate_of_requests_is_written_so_that_it_can_be_loaded_again() -> None:
+    configuration = load(f"{HEADER}clientConnection: {{qps: 3.0e+38}}\n")
+    assert load(write_config(configuration)).kube.client_connection.qps == 3e38
 
 
 def test_a_page_for_others_holds_no_private_keys() -> None:

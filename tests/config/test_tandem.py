@@ -122,7 +122,7 @@ def test_the_nodes_of_a_profile_are_read_and_written_back() -> None:
     text = """nodeScope:
   tandem-scheduler:
     matchLabels: {pool: a}
-    matchExpressions: [{key: zone, operator: NotIn, values: [x, y]}]
+    matchExpressions: [{key: zone, operator: NotIn, values: [x, 'y']}]
 """
     loaded = load(HEADER + text)
     scope = loaded.tandem.node_scope["tandem-scheduler"]

@@ -97,7 +97,18 @@ async def test_a_wrong_configuration_is_reported_and_the_last_good_one_stays(log
         reloader.offer(b"good 1", "file")
         await until(lambda: reloader.is_well)
         assert target.counts() == {"applied": 1.0, "rejected": 1.0, "unchanged": 1.0}
+        assert reloader.last is not None and reloader.last.result == "applied"
     assert "New configuration is wrong, the last good one stays" in [line["event"] for line in log_lines]
+
+
+async def test_a_text_that_is_put_back_to_that_of_the_start_leaves_no_reload_to_be_shown() -> None:
+    target = Target()
+    async with reloading(target) as reloader:
+        reloader.offer(b"bad", "file")
+        await until(lambda: reloader.last is not None)
+        reloader.offer(b"good 0", "file")
+        await until(lambda: reloader.is_well)
+        assert reloader.last is None
 
 
 async def test_the_faults_of_a_reload_have_lines_and_columns_as_those_of_check_config() -> None:

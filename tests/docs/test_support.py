@@ -21,8 +21,8 @@ from tests.manifests.roles import deployed_rights
 PAGE = (DOCS / "support.md").read_text()
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "discovery.json").read_text())
 VERSIONS = list(RECORDED)
-# What kube-apiserver asks for within a write of the status; no resource of its own.
-SYNTHETIC = {"resourceclaims/binding"}
+# What kube-apiserver asks for within another write; no resource of its own.
+SYNTHETIC = {"pods/finalizers", "resourceclaims/binding"}
 # Of an alpha API, asked for only with the gate GenericWorkload; the page says so.
 ALPHA = {"podgroups", "podgroups/status"}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from scheduler.framework.plugin import Wait
+import pytest
+
+from scheduler.framework.plugin import Plugin, Wait
 from scheduler.messages.status import failure, unresolvable, unschedulable
 from tests.engine.driver import Cluster
 from tests.engine.scripted import broken, scripted
@@ -62,6 +64,19 @@ def test_the_point_at_which_a_plugin_fails_is_the_one_in_error() -> None:
     found = statuses(cluster)
     assert found["Filter"] == "Success" and found["Reserve"] == "Error"
     assert "Permit" not in found
+
+
+@pytest.mark.parametrize(
+    ("point", "plugin"),
+    [
+        ("Score", scripted("Fails", score=broken)),
+        ("PreScore", scripted("Fails", pre_score=lambda pod: failure("no idea"), score=lambda pod, node: 1)),
+    ],
+)
+def test_scoring_that_fails_is_counted_as_an_error_of_its_point(point: str, plugin: type[Plugin]) -> None:
+    cluster = Cluster(plugin)
+    cluster.nodes_like(2)
+    assert statuses(cluster) == {"PreFilter": "Success", "Filter": "Success", point: "Error"}
 
 
 def test_permit_that_says_wait_or_no_is_counted_as_that() -> None:

@@ -3,6 +3,7 @@
 ``pacing`` decides the order of writes, the fence checks the right to write. A write without an answer:
 
 - BindPod is sent once. It may have been done, or may still be: ``is_unknown``, and the engine sends it again.
+  (BindPod, DeletePod and UpdateObject that an API server refuses with a 429 and a Retry-After are sent again.)
 - PatchPodStatus, PatchGroupStatus, PatchGroupCounts, DeletePod and EvictPod are sent again, up to ``MAX_TRIES`` times.
   Each names the UID, so that a second one does nothing to another pod, nor does it break a budget: of a pod that
   terminates, no budget is asked.
@@ -195,6 +196,9 @@ class Writer:
             outcome = self._without_lease(error)
         except ApiError as error:
             is_answered = error.status != 0
+            if self._is_worth_retrying(write, error):
+                write.tries += 1
+                return Sent(is_answered, self._seconds_before(write.tries, error))
             if isinstance(command, BindPod):
                 outcome = await self._after_failed_bind(command, error, departure)
             elif isinstance(command, ClaimCommand):
@@ -202,9 +206,6 @@ class Writer:
                 is_open = error.is_transient or isinstance(command, CreateClaim)
                 seen = await self._requests.claims.look_up(command) if is_open else None
                 outcome = WriteFinished(0, False, error.status, error.reason, str(error), written=seen)
-            elif self._is_worth_retrying(write, error):
-                write.tries += 1
-                return Sent(is_answered, self._seconds_before(write.tries, error))
             else:
                 outcome = WriteFinished(0, False, error.status, error.reason, str(error))
         self._report(write, outcome)
@@ -272,6 +273,10 @@ class Writer:
             return False
         if isinstance(write.command, PatchPodStatus | GroupPatch):
             return error.is_transient or error.is_conflict
+        if isinstance(write.command, BindPod | DeletePod | UpdateObject) and error.is_too_many_requests:
+            # The API server did not begin with it, and says when it may: client-go waits as long. (Of an eviction it
+            # is the budget's answer.)
+            return error.retry_after is not None
         return isinstance(write.command, DeletePod | EvictPod) and error.status == 0
 
     def _seconds_before(self, tries: int, error: ApiError) -> float:

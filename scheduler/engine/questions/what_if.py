@@ -16,6 +16,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.attempt_memory import refused_nodes
 from scheduler.engine.engine import Engine
 from scheduler.engine.gate_facts import gates_of
+from scheduler.engine.questions.admission import Priorities, WrongManifest
 from scheduler.engine.questions.answers import (
     ADDED,
     ASKED,
@@ -37,7 +38,7 @@ from scheduler.engine.questions.edits import Consequences, Edit, WrongQuestion, 
 from scheduler.engine.questions.evictions import Evictions
 from scheduler.engine.questions.names import WrongName
 from scheduler.engine.questions.trial import DEFAULT_SEED, Basis, Trial, Tried
-from scheduler.engine.questions.workloads import Priorities, Workload, WrongManifest, workload_of
+from scheduler.engine.questions.workloads import Workload, workload_of
 from scheduler.framework.sort_keys import SortKey
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal
@@ -145,7 +146,6 @@ class _Prediction:
     # --- who is tried -------------------------------------------------------------------------------------------------
 
     def _workloads(self) -> Generator[None, None, list[Workload]]:
-        # Of pods that run or wait: the classes themselves are not watched.
         priorities = Priorities(self._engine.known_pods)
         ours = next(iter(self._trial.profiles))
         found = []

@@ -1,19 +1,17 @@
-"""From a manifest to the pods that the API server and the controllers would make of it.
-
-What admission adds and decisions read is added here, too: requests from limits, the priority of a class, the two
-tolerations of nodes that are not ready, the scheduler's name. Admission webhooks are beyond it.
-"""
+"""From a manifest to the pods that the API server and the controllers would make of it; what the API server fills in is
+in ``admission.py``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.questions.admission import Object, PriorityOfClass, WrongManifest, admitted
 from scheduler.engine.questions.names import WrongName, checked_name, shown
-from scheduler.errors import InvalidObject, SchedulerError
+from scheduler.errors import InvalidObject
 from scheduler.objects.kinds import Kind, decode, decode_as
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
@@ -21,20 +19,8 @@ from scheduler.objects.quantity import InvalidQuantity
 from scheduler.objects.salvage import DECODER_ERRORS
 
 MAX_REPLICAS: Final = 5_000
-SYSTEM_PRIORITIES: Final[Mapping[str, int]] = {
-    "system-cluster-critical": 2_000_000_000,
-    "system-node-critical": 2_000_001_000,
-}
-_UNREADY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_UNREADY_SECONDS: Final = 300
 _HASH: Final = "what-if"
 """The value of the label pod-template-hash of a Deployment's pods, which no other pods have."""
-
-Object = dict[str, Any]
-
-
-class WrongManifest(SchedulerError):
-    """A manifest that no pods can be made of; the text says why."""
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -62,28 +48,12 @@ class Workload(msgspec.Struct, frozen=True):
         return PodInfo(msgspec.structs.replace(self.template, metadata=metadata), "")
 
 
-class Priorities:
-    """The values of priority classes, from the pods that are known."""
-
-    def __init__(self, known: Iterable[PodInfo]) -> None:
-        self._known = known
-        self._found: dict[str, int] | None = None
-
-    def of(self, manifest: Mapping[str, Any]) -> dict[str, int]:
-        """The value of each class, if the manifest needs one: else nothing is searched. Searched once."""
-        if b"priorityClassName" not in msgspec.json.encode(manifest):
-            return {}
-        if self._found is None:
-            self._found = {
-                info.pod.spec.priority_class_name: info.priority
-                for info in self._known
-                if info.pod.spec.priority_class_name
-            }
-        return self._found
-
-
 def workload_of(
-    manifest: Object, replicas: int | None, priorities: Mapping[str, int], scheduler_name: str, serial: int = 0
+    manifest: Object,
+    replicas: int | None,
+    priorities: Mapping[str, PriorityOfClass],
+    scheduler_name: str,
+    serial: int = 0,
 ) -> Workload:
     """The workload of a Pod, Deployment, ReplicaSet, StatefulSet or Job. Raises WrongManifest.
 
@@ -99,7 +69,7 @@ def workload_of(
 
 
 def _read(
-    manifest: Object, replicas: int | None, priorities: Mapping[str, int], scheduler_name: str, serial: int
+    manifest: Object, replicas: int | None, priorities: Mapping[str, PriorityOfClass], scheduler_name: str, serial: int
 ) -> Workload:
     kind = manifest.get("kind")
     metadata = _mapping(manifest, "metadata")
@@ -119,11 +89,12 @@ def _read(
         raise WrongManifest(
             f"kind {shown(str(kind))}: pods are made of a Pod, a Deployment, a ReplicaSet, a StatefulSet or a Job"
         )
-    ready = _admitted(_mapping(template, "spec"), priorities, scheduler_name)
     described = template.get("metadata") or {}
+    labels = {**(described.get("labels") or {}), **labels}
+    ready = admitted(_mapping(template, "spec"), labels, priorities, scheduler_name)
     base = {
         "namespace": namespace,
-        "labels": {**(described.get("labels") or {}), **labels},
+        "labels": labels,
         "annotations": described.get("annotations") or {},
         "ownerReferences": [_OWNERS[str(kind)] | {"name": name, "uid": _uid(kind, serial), "controller": True}]
         if kind in _OWNERS
@@ -170,8 +141,14 @@ def _owner(
 
 def _count(kind: object, spec: Object, replicas: int | None) -> int:
     count: object = replicas
+    if count is None and kind != "Pod":
+        count = spec.get("parallelism" if kind == "Job" else "replicas")
     if count is None:
-        count = spec.get("parallelism" if kind == "Job" else "replicas", 1) if kind != "Pod" else 1
+        count = 1
+    completions = spec.get("completions") if kind == "Job" and replicas is None else None
+    if isinstance(count, int) and isinstance(completions, int):
+        # No more run at once than are still to be completed.
+        count = min(count, completions)
     if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MAX_REPLICAS:
         raise WrongManifest(f"replicas must be a number from 0 to {MAX_REPLICAS}")
     return count
@@ -184,41 +161,3 @@ def _mapping(document: Object, field: str) -> Object:
     if not isinstance(found, dict):
         raise WrongManifest(f"{field} must be a mapping")
     return found
-
-
-def _admitted(spec: Object, priorities: Mapping[str, int], scheduler_name: str) -> Object:
-    """The specification as it comes out of admission. A node's name is dropped: the question is where it would go."""
-    filled = {**spec, "schedulerName": spec.get("schedulerName") or scheduler_name}
-    filled.pop("nodeName", None)
-    host_network = bool(spec.get("hostNetwork"))
-    for field in ("containers", "initContainers"):
-        if spec.get(field):
-            filled[field] = [_container(one, host_network) for one in spec[field]]
-    name = spec.get("priorityClassName")
-    if name and spec.get("priority") is None:
-        value = priorities.get(name, SYSTEM_PRIORITIES.get(name))
-        if value is None:
-            raise WrongManifest(
-                f"the value of priorityClassName {shown(str(name))} is not known here: no pod of it runs; "
-                "state spec.priority"
-            )
-        filled["priority"] = value
-    tolerations = spec.get("tolerations") or []
-    missing = [
-        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _UNREADY_SECONDS}
-        for key in _UNREADY
-        if not any(one.get("key", key) == key and one.get("effect") in (None, "", "NoExecute") for one in tolerations)
-    ]
-    filled["tolerations"] = [*tolerations, *missing]
-    return filled
-
-
-def _container(container: Object, host_network: bool) -> Object:
-    filled = dict(container)
-    resources = container.get("resources") or {}
-    if resources.get("limits"):
-        requests = {**resources["limits"], **(resources.get("requests") or {})}
-        filled["resources"] = {**resources, "requests": requests}
-    if host_network and container.get("ports"):
-        filled["ports"] = [{"hostPort": port.get("containerPort"), **port} for port in container["ports"]]
-    return filled

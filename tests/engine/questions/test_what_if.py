@@ -341,20 +341,3 @@ def test_a_wrong_question_is_refused_with_its_reason(edits: Any, fields: dict[st
         ask(cluster, *edits, **fields)
     assert text in str(error.value)
     assert "\x1b" not in str(error.value) and "\x07" not in str(error.value)
-
-
-def test_a_priority_class_is_known_from_pods_that_have_it() -> None:
-    cluster = Cluster()
-    cluster.node("n0", cpu="1")
-    cluster.pod("gold", priority=50, node="n0", spec={"priorityClassName": "gold"})
-    cluster.pod("there", cpu="1", priority=7, node="n0")
-    answer = ask(cluster, workloads=asked(deployment(1, priorityClassName="gold")))
-    assert answer.placements[0].victims == ("default/there",)
-
-
-def test_limits_stand_in_for_requests_as_the_api_server_fills_them_in() -> None:
-    cluster = Cluster()
-    cluster.node("n0", cpu="1")
-    manifest = deployment(1)
-    manifest["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "2"}}
-    assert "Insufficient cpu" in ask(cluster, workloads=asked(manifest)).placements[0].message

@@ -1,0 +1,90 @@
+"""Manifests of a question become pods as the API server and the controllers would make them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.engine.driver import Cluster
+from tests.engine.questions.asking import ask, asked, deployment
+
+
+def test_a_priority_class_is_known_from_pods_that_have_it() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    cluster.pod("gold", priority=50, node="n0", spec={"priorityClassName": "gold"})
+    cluster.pod("there", cpu="1", priority=7, node="n0")
+    answer = ask(cluster, workloads=asked(deployment(1, priorityClassName="gold")))
+    assert answer.placements[0].victims == ("default/there",)
+
+
+def test_limits_stand_in_for_requests_as_the_api_server_fills_them_in() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    manifest = deployment(1)
+    manifest["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "2"}}
+    assert "Insufficient cpu" in ask(cluster, workloads=asked(manifest)).placements[0].message
+
+
+def test_pods_of_a_priority_class_that_never_preempts_preempt_in_no_answer() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    cluster.pod("other", priority=50, preemption_policy="Never", node="n0", spec={"priorityClassName": "patient"})
+    cluster.pod("there", cpu="1", priority=7, node="n0")
+    ways: list[dict[str, Any]] = [{}, {"priority": 50}]
+    for stated in ways:
+        answer = ask(cluster, workloads=asked(deployment(1, priorityClassName="patient", **stated)))
+        assert (answer.placed, answer.placements[0].victims) == (0, ())
+
+
+@pytest.mark.parametrize(
+    ("resources", "container", "placed"),
+    [
+        ({"limits": {"cpu": "2"}}, {}, 0),
+        ({"limits": {"cpu": "2"}, "requests": {"cpu": "1"}}, {}, 1),
+        ({"limits": {"cpu": "2"}}, {"requests": {"cpu": "1"}}, 1),
+        ({"limits": {"hugepages-2Mi": "4Mi"}}, {}, 0),
+    ],
+)
+def test_limits_of_a_whole_pod_stand_in_for_requests_that_no_container_states(
+    resources: dict[str, Any], container: dict[str, Any], placed: int
+) -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    manifest = deployment(1, resources=resources)
+    manifest["spec"]["template"]["spec"]["containers"][0]["resources"] = container
+    assert ask(cluster, workloads=asked(manifest)).placed == placed
+
+
+@pytest.mark.parametrize(("keys", "placed"), [("matchLabelKeys", 1), ("mismatchLabelKeys", 0)])
+def test_terms_of_pod_affinity_are_narrowed_to_the_pods_own_labels_by_their_keys(keys: str, placed: int) -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="4", labels={"kubernetes.io/hostname": "n0"})
+    cluster.pod("old", cpu="1", node="n0", labels={"app": "web", "pod-template-hash": "old"})
+    selector = {"matchLabels": {"app": "web"}}
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector, keys: ["pod-template-hash"]}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    assert ask(cluster, workloads=asked(deployment(1, affinity=affinity))).placed == placed
+    preferred = [{"weight": 1, "podAffinityTerm": term}]
+    soft = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    assert ask(cluster, workloads=asked(deployment(1, affinity=soft))).placed == 1
+
+
+def test_a_job_has_no_more_pods_at_once_than_are_to_be_completed() -> None:
+    cluster = Cluster()
+    cluster.nodes_like(1, cpu="8")
+    template = deployment(1)["spec"]["template"]
+    spec = {"parallelism": 5, "completions": 2, "template": template}
+    job = {"kind": "Job", "metadata": {"name": "j"}, "spec": spec}
+    assert ask(cluster, workloads=asked(job)).placed == 2
+    assert ask(cluster, workloads=asked(job, replicas=4)).placed == 4
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "Job"])
+def test_an_empty_number_of_replicas_is_one(kind: str) -> None:
+    cluster = Cluster()
+    cluster.nodes_like(1, cpu="8")
+    manifest = {**deployment(1), "kind": kind}
+    manifest["spec"] |= {"replicas": None, "parallelism": None, "completions": None}
+    assert ask(cluster, workloads=asked(manifest)).placed == 1
