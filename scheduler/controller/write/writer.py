@@ -8,6 +8,9 @@
   terminates, no budget is asked.
 - UpdateObject is not: it names the version that it was made from, and a second one would be refused if the first was
   carried out. Its sender has to read the object again.
+
+A 429 with Retry-After says that the API server has not looked at the request, and when it may: the write waits for as
+long, a few times. But for an eviction, which a budget forbids in the same words.
 """
 
 from __future__ import annotations
@@ -195,6 +198,9 @@ class Writer:
             outcome = self._without_lease(error)
         except ApiError as error:
             is_answered = error.status != 0
+            if self._is_worth_retrying(write, error):
+                write.tries += 1
+                return Sent(is_answered, self._seconds_before(write.tries, error))
             if isinstance(command, BindPod):
                 outcome = await self._after_failed_bind(command, error, departure)
             elif isinstance(command, ClaimCommand):
@@ -202,9 +208,6 @@ class Writer:
                 is_open = error.is_transient or isinstance(command, CreateClaim)
                 seen = await self._requests.claims.look_up(command) if is_open else None
                 outcome = WriteFinished(0, False, error.status, error.reason, str(error), written=seen)
-            elif self._is_worth_retrying(write, error):
-                write.tries += 1
-                return Sent(is_answered, self._seconds_before(write.tries, error))
             else:
                 outcome = WriteFinished(0, False, error.status, error.reason, str(error))
         self._report(write, outcome)
@@ -272,6 +275,8 @@ class Writer:
             return False
         if isinstance(write.command, PatchPodStatus | GroupPatch):
             return error.is_transient or error.is_conflict
+        if isinstance(write.command, BindPod | DeletePod | UpdateObject) and error.is_too_many_requests:
+            return error.retry_after is not None
         return isinstance(write.command, DeletePod | EvictPod) and error.status == 0
 
     def _seconds_before(self, tries: int, error: ApiError) -> float:
