@@ -101,17 +101,18 @@ def _as_answered(
 ) -> tuple[Candidate, ...]:
     """The candidates after an extender's answer: known ones in their order, then the nodes it added.
 
-    Raises ExtenderError for nodes and pods that are not there, for victims that are not less important than the pod,
-    and for a node left without a victim, unless the extender is ignorable: then only the node is dropped. A node
-    that was sent without victims may stay so.
+    Raises ExtenderError for nodes and pods that are not there or out of reach, for victims that are not less important
+    than the pod, and for a node left without a victim, unless the extender is ignorable: then only the node is dropped.
+    A node that was sent without victims may stay so.
     """
     order = {candidate.node_name: place for place, candidate in enumerate(sent)}
     without_victims = {candidate.node_name for candidate in sent if not candidate.victims}
     found: list[Candidate] = []
     for name in sorted(answer, key=lambda name: (order.get(name, len(order)), name)):
         row = context.view.table.existing_row(name)
-        if row is None:
-            raise ExtenderError(f"extender: {extender.name} claims to preempt pods on node: {name}, which is not known")
+        wrong = _is_no_place(context, row, name)
+        if row is None or wrong:
+            raise ExtenderError(f"extender: {extender.name} claims to preempt pods on node: {name}, {wrong}")
         victims = [_victim(extender, context, row, name, uid) for uid in dict.fromkeys(answer[name].uids)]
         if victims or name in without_victims:
             ordered = tuple(most_important_first(victims, context.now_nanoseconds))
@@ -119,6 +120,16 @@ def _as_answered(
         elif not extender.is_ignorable:
             raise ExtenderError(f'expected at least one victim pod on node "{name}"')
     return tuple(found)
+
+
+def _is_no_place(context: PostFilterContext, row: int | None, node: str) -> str:
+    """Why the pod may make no room on this node, "" if it may."""
+    policy, table = context.policy, context.view.table
+    if row is None:
+        return "which is not known"
+    if not policy.node_scope.is_everything and not table.selected(policy.node_scope)[row]:
+        return "which is outside of the profile's nodeScope"
+    return policy.excluded_nodes.get(node, "")
 
 
 def _victim(extender: Extender, context: PostFilterContext, row: int, node: str, uid: str) -> PodInfo:
@@ -132,5 +143,10 @@ def _victim(extender: Extender, context: PostFilterContext, row: int, node: str,
         raise ExtenderError(
             f"extender: {extender.name} claims to preempt pod (UID: {uid}) on node: {node}, "
             "whose priority is not lower than the preemptor's"
+        )
+    if not context.policy.allows(victim, context.pod):
+        raise ExtenderError(
+            f"extender: {extender.name} claims to preempt pod (UID: {uid}) on node: {node}, "
+            "which another scheduler has placed"
         )
     return victim

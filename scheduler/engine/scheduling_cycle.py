@@ -327,7 +327,7 @@ def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlac
             rng=context.rng,
             now_nanoseconds=run.now.wall,
             nominated_pods=context.nominator.pods_for_node,
-            policy=context.policies.policy_of(run.pod, run.now),
+            policy=replace(context.policies.policy_of(run.pod, run.now), node_scope=run.profile.node_scope),
             on_trial=context.assumptions.on_trial,
             kept=context.kept,
             nominations=context.nominator,

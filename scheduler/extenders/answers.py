@@ -7,6 +7,7 @@ of nodes cost 0.5 s instead of 5 s.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final, TypeVar
 
 import msgspec
@@ -44,6 +45,8 @@ LIST: Final[msgspec.json.Decoder[list[msgspec.Raw] | None]] = msgspec.json.Decod
 OBJECT: Final[msgspec.json.Decoder[dict[str, msgspec.Raw] | None]] = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 
 _NULL: Final = msgspec.Raw(b"null")
+_TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
+"""What msgspec says where a value ends before its document; it counts from 1."""
 
 
 class Fields:
@@ -82,10 +85,21 @@ def decode(
 ) -> Answered:
     """Decodes JSON. Raises ExtenderError for invalid JSON or UTF-8, wrong types, and too deep nesting."""
     try:
-        return decoder.decode(document)
+        return _first_value(decoder, document)
     except (ValueError, RecursionError, OverflowError, MemoryError) as error:
         # msgspec's errors and UnicodeDecodeError are ValueErrors.
         raise ExtenderError(f'extender "{extender}" answers {fault}: {shortened(str(error))}') from error
+
+
+def _first_value(decoder: msgspec.json.Decoder[Answered], document: bytes | msgspec.Raw) -> Answered:
+    """The value that the document begins with; like kube-scheduler's decoder it does not look at what follows."""
+    try:
+        return decoder.decode(document)
+    except msgspec.DecodeError as error:
+        end = _TRAILING.search(str(error))
+        if end is None:
+            raise
+        return decoder.decode(bytes(document)[: int(end[1]) - 1])
 
 
 def shortened(text: str | None) -> str:

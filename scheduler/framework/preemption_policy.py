@@ -24,7 +24,8 @@ class PreemptionPolicy(Struct, frozen=True):
     victim_schedulers: frozenset[str] | None = None
     """The scheduler names whose pods may be removed; None: of every scheduler."""
     node_scope: Selector = EVERYTHING
-    """The nodes whose pods a group may have removed. For a single pod the filters refuse all others."""
+    """The nodes whose pods may be removed. For a single pod the filters refuse all others; no filter is asked about the
+    victims of a group, nor about those that an extender names."""
     prefer_other_than_daemon_sets: bool = False
     """Of candidates that nothing else tells apart, take one that removes the fewest pods of DaemonSets."""
     excluded_nodes: Mapping[str, str] = field(default_factory=dict)

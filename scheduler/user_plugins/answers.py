@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Any
 
 import numpy as np
@@ -163,6 +163,17 @@ def check_fragment(answer: Any) -> None:
     if not isinstance(answer, Hashable):
         raise TypeError(f"answered {_shown(answer)}; something hashable is wanted")
     hash(answer)
+
+
+def check_truth(answer: Any) -> None:
+    """Checks that an answer counts as true or false: an array of several values does not."""
+    bool(answer)
+
+
+def check_uids(answer: Any) -> None:
+    """Checks an answer of ``held_back``, of which each wake reads what it needs: a generator could be read once."""
+    if not isinstance(answer, Collection) or not all(isinstance(uid, str) for uid in answer):
+        raise TypeError(f"answered {_shown(answer)}; a collection of UIDs is wanted")
 
 
 def check_events(answer: Any) -> None:

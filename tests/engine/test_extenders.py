@@ -291,6 +291,19 @@ def test_no_pod_as_important_as_the_preemptor_is_made_a_victim() -> None:
     assert cluster.writes(DeletePod) == []
 
 
+def test_an_extender_names_no_victim_of_another_scheduler_where_only_our_own_may_go() -> None:
+    own = {"preemption": {"victimScope": "own"}}
+    cluster = cluster_with(extender(1, preemptVerb="preempt"), nodes=1, tandem=own)
+    cluster.pod("low", cpu="2", node="n0", priority=0)
+    cluster.pod("other", cpu="2", node="n0", priority=0, scheduler="default-scheduler")
+    cluster.pod("high", cpu="2", priority=10)
+    cluster.schedule()
+    answer(cluster, {"NodeNameToMetaVictims": {"n0": {"Pods": [{"UID": cluster.uid("other")}]}}})
+    assert "which another scheduler has placed" in cluster.attempt("high").message
+    assert cluster.nominated("high") == ""
+    assert cluster.writes(DeletePod) == []
+
+
 def test_where_its_failure_is_ignored_the_former_choice_stands() -> None:
     cluster = preempting(ignorable=True)
     cluster.fail(cluster.write(CallExtender))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.messages.commands import BindPod, DeletePod, EvictPod
+from scheduler.messages.commands import BindPod, CallExtender, DeletePod, EvictPod
 from scheduler.testing.fragments import affinity_json, node_term, pod_term, spread_json
 from tests.engine.driver import Cluster
 from tests.engine.gangs import Gangs
@@ -137,6 +137,20 @@ def test_no_victim_is_taken_outside() -> None:
     cluster.settle()
     assert victims(cluster) == {"important"}
     assert cluster.node_of("a") == "ours"
+
+
+def test_no_victim_is_taken_outside_either_where_an_extender_names_it() -> None:
+    asking = {"urlPrefix": "http://e.test", "nodeCacheCapable": True, "preemptVerb": "preempt"}
+    cluster = two_pools(configuration={"extenders": [asking]})
+    cluster.pod("low", cpu="2", node="ours", priority=0)
+    cluster.pod("theirs", cpu="64", node="theirs", priority=-10)
+    cluster.pod("a", cpu="1", priority=10)
+    cluster.schedule()
+    named = {"NodeNameToMetaVictims": {"theirs": {"Pods": [{"UID": cluster.uid("theirs")}]}}}
+    cluster.answer(cluster.write(CallExtender), named)
+    cluster.settle()
+    assert "which is outside of the profile's nodeScope" in cluster.attempt("a").message
+    assert (victims(cluster), cluster.nominated("a")) == (set(), "")
 
 
 def test_a_group_takes_no_victim_outside_even_where_that_is_what_keeps_it_from_its_place() -> None:

@@ -146,6 +146,15 @@ def test_what_is_no_json_object_is_an_error_that_names_the_extender(nonsense: by
             read()
 
 
+@pytest.mark.parametrize("more", [b"\nok", b'{"NodeNames": []}', b"]", b"\xff"])
+def test_what_follows_the_answer_is_not_read(more: bytes) -> None:
+    """As kube-scheduler reads a stream: an extender that writes a line too many works with it."""
+    answered = body({"NodeNames": ["a"]}) + more
+    assert extender(node_cache_capable=True).read_filter(answered, ["a"]).passed == ("a",)
+    assert extender().read_scores(body([{"Host": "a", "Score": 1}]) + more) == {"a": 10}
+    extender().read_bind(body({"Error": ""}) + more)
+
+
 @pytest.mark.parametrize("document", [{"NodeNames": "a"}, {"NodeNames": {"a": 1}}, {"NodeNames": 3}])
 def test_a_list_that_is_none_is_an_error(document: Any) -> None:
     with pytest.raises(ExtenderError, match="not a list"):

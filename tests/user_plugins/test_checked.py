@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -280,6 +280,11 @@ DECLARED: Final = {"reads": Reads.NODE, "fragment": lambda self, pod, view: 0}
     ("attributes", "note"),
     [
         ({"concerns": leaving}, 'running PreFilter plugin "Mine": RuntimeError: SystemExit: 3'),
+        (
+            {"concerns": lambda self, pod: np.array([True, False])},
+            'running PreFilter plugin "Mine": The truth value of an array with more than one element is ambiguous. Use '
+            "a.any() or a.all()",
+        ),
         ({**DECLARED, "stamp": leaving}, 'running "Mine" filter plugin: RuntimeError: SystemExit: 3'),
         (
             {**DECLARED, "fragment_reads": FragmentReads.CLUSTER, "fragment_stamp": leaving},
@@ -329,6 +334,37 @@ def test_a_plugin_that_wants_to_leave_as_it_says_what_it_gates_is_reported(metho
     cluster.node("a")
     assert cluster.place("p") == "gated"
     assert set(cluster.problems()) == {f"PreEnqueue plugin Mine raised in {method}: RuntimeError: SystemExit: 3"}
+
+
+@pytest.mark.parametrize(
+    ("method", "answered"),
+    [
+        ("held_back", lambda: None),
+        ("held_back", lambda: (uid for uid in ("p",))),
+        ("held_back", lambda: [["p"]]),
+        ("may_release", lambda: np.array([True, False])),
+    ],
+)
+def test_a_plugin_that_answers_nonsense_about_what_it_gates_keeps_no_event_from_others(
+    method: str, answered: Callable[[], Any]
+) -> None:
+    class Gating(PreEnqueuePlugin):
+        name = "Gating"
+
+        def pre_enqueue(self, pod: Any, context: Any) -> Any:
+            return unschedulable("no") if pod.name == "p" else None
+
+    setattr(Gating, method, lambda *_asked: answered())
+    cluster = Cluster(checked(Gating, "Mine", "plugins[0]"))
+    cluster.pod("p")
+    cluster.pod("q")
+    cluster.settle()
+    cluster.node("a")
+    cluster.advance(15)
+    cluster.settle()
+    assert (cluster.place("p"), cluster.node_of("q")) == ("gated", "a")
+    assert all(f"PreEnqueue plugin Mine raised in {method}: " in problem for problem in cluster.problems())
+    assert cluster.problems()
 
 
 def test_a_hint_that_wants_to_leave_counts_as_try_the_pod() -> None:

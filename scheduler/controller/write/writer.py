@@ -3,12 +3,14 @@
 ``pacing`` decides the order of writes, the fence checks the right to write. A write without an answer:
 
 - BindPod is sent once. It may have been done, or may still be: ``is_unknown``, and the engine sends it again.
-  (BindPod, DeletePod and UpdateObject that an API server refuses with a 429 and a Retry-After are sent again.)
 - PatchPodStatus, PatchGroupStatus, PatchGroupCounts, DeletePod and EvictPod are sent again, up to ``MAX_TRIES`` times.
   Each names the UID, so that a second one does nothing to another pod, nor does it break a budget: of a pod that
   terminates, no budget is asked.
 - UpdateObject is not: it names the version that it was made from, and a second one would be refused if the first was
   carried out. Its sender has to read the object again.
+
+A 429 with Retry-After says that the API server has not looked at the request, and when it may: the write waits for as
+long, a few times. But for an eviction, which a budget forbids in the same words.
 """
 
 from __future__ import annotations
@@ -274,8 +276,6 @@ class Writer:
         if isinstance(write.command, PatchPodStatus | GroupPatch):
             return error.is_transient or error.is_conflict
         if isinstance(write.command, BindPod | DeletePod | UpdateObject) and error.is_too_many_requests:
-            # The API server did not begin with it, and says when it may: client-go waits as long. (Of an eviction it
-            # is the budget's answer.)
             return error.retry_after is not None
         return isinstance(write.command, DeletePod | EvictPod) and error.status == 0
 
