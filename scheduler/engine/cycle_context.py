@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
 from random import Random
 from typing import Protocol
@@ -21,7 +20,6 @@ from scheduler.cluster.view import View
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.extender_round import ExtenderRound
 from scheduler.engine.tickets import CycleTicket, GroupTicket, Tickets
-from scheduler.errors import PluginError
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.class_run import ClassRun
@@ -153,14 +151,8 @@ class Run(Struct, eq=False):
     is_large: bool = False
     """Whether it pauses between its steps: ten thousand terms take long in each of them."""
 
-    @contextmanager
-    def timed_scores(self) -> Iterator[None]:
-        """Times the block as Score; as the point at which a plugin fails in it, which is in error then."""
-        try:
-            yield
-        except PluginError as error:
-            point = "PreScore" if error.point == "PreScore" else "Score"
-            self.attempt.statuses[point] = Code.ERROR.value
-            self.clock.lap(point)
-            raise
-        self.clock.lap("Score")
+    def scoring_failed(self, at: str) -> None:
+        """Time the scoring as the extension point at which a plugin failed in it, which is in error."""
+        point = "PreScore" if at == "PreScore" else "Score"
+        self.attempt.statuses[point] = Code.ERROR.value
+        self.clock.lap(point)

@@ -139,10 +139,8 @@ def _cycle(run: Run) -> Cycle:
         return (yield from _no_fit(run, diagnosis))  # 7
     if run.depth in (Depth.EXPLAIN, Depth.SCORE_ALL):
         attempt.diagnosis = explained(run, feasible)
-    if count == 1 and run.depth is not Depth.SCORE_ALL:  # 8
-        row = int(feasible.rows[0])
-    else:
-        row = yield from _best(run, feasible)
+    is_only_one = count == 1 and run.depth is not Depth.SCORE_ALL
+    row = int(feasible.rows[0]) if is_only_one else (yield from _best(run, feasible))  # 8
     node = run.view.table.names[row]
     if run.depth is not Depth.DECIDE:
         attempt.node = node
@@ -358,15 +356,19 @@ def _best(run: Run, feasible: Feasible) -> Generator[Calls, Answers, int]:
     if run.is_large:
         yield from looked(run, PRE_SCORE)
     attempt, scores, only_pre_scored = run.attempt, run.pod_class.scores, None
-    with run.timed_scores():
+    try:
         if (plugins := run.profile.pre_score_only_plugins) and run.profile.score_plugins:
             only_pre_scored = run_pre_score_only(plugins, run.of_class, feasible.rows)
         scores.refresh(run.of_class, run.filters.first)
         attempt.evaluated_scores = scores.evaluated | only_pre_scored if only_pre_scored else scores.evaluated
         is_choice_enough = not run.extenders.scorers and run.depth in (Depth.DECIDE, Depth.PREVIEW)
-        if feasible.is_whole_class and is_choice_enough:
-            return _best_of_class(run)
-        return (yield from _best_of_some(run, feasible.rows, is_choice_enough))
+        of_class = feasible.is_whole_class and is_choice_enough
+        row = _best_of_class(run) if of_class else (yield from _best_of_some(run, feasible.rows, is_choice_enough))
+    except PluginError as error:
+        run.scoring_failed(error.point)
+        raise
+    run.clock.lap("Score")
+    return row
 
 
 def _best_of_class(run: Run) -> int:
