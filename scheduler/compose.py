@@ -13,17 +13,18 @@ from scheduler.cluster.groups.coscheduling import coscheduling
 from scheduler.cluster.groups.group import GroupApi
 from scheduler.cluster.groups.v1alpha2 import v1alpha2
 from scheduler.config.loading import Configuration
-from scheduler.config.points import PluginSet
+from scheduler.config.plugin_sets import faults_at
+from scheduler.config.points import PluginSet, Point
 from scheduler.config.types import Extender, PluginConfig, ProfileConfiguration
 from scheduler.engine.engine import Engine
 from scheduler.engine.engine_settings import EngineSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.extenders.extender import build_extenders
-from scheduler.framework.profile import Profile, Registry, Scope, build_profile
+from scheduler.framework.profile import Profile, Registry, Scope, build_profile, implementing
 from scheduler.messages.now import Now
 from scheduler.objects.selectors import parse_selector
 from scheduler.plugins.node_scope import NodeScope
-from scheduler.plugins.registry import registry
+from scheduler.plugins.registry import BEHIND_GATES, registry
 from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
 from scheduler.queue.queue_settings import QueueSettings
 from scheduler.user_plugins.loading import PluginClasses, load_user_plugins
@@ -47,6 +48,7 @@ def build_profiles(configuration: Configuration, plugins: Registry | None = None
         try:
             stated = leaving_out(profile, ignored)
             if not configuration.gates.enabled(PLACEMENTS_GATE):
+                faults += [Fault(f"profiles[{index}]", fault.message) for fault in _ignored_faults(stated, known)]
                 stated = without_placements(stated)
             profiles[profile.scheduler_name] = build_profile(stated, known, index, scope_of(profile, configuration))
         except ConfigurationError as error:
@@ -69,6 +71,13 @@ def without_placements(profile: ProfileConfiguration) -> ProfileConfiguration:
     """The profile without what it says of placements of groups, which is ignored while the gate is off."""
     plugins = msgspec.structs.replace(profile.plugins, placement_generate=PluginSet(), placement_score=PluginSet())
     return msgspec.structs.replace(profile, plugins=plugins)
+
+
+def _ignored_faults(profile: ProfileConfiguration, known: Registry) -> tuple[Fault, ...]:
+    """What is wrong in the sets that are ignored: kube-scheduler checks them, and knows its own plugins for them."""
+    with_gated = {**known, **{plugin.name: plugin for gate, plugin in BEHIND_GATES if gate == PLACEMENTS_GATE}}
+    points = (Point.PLACEMENT_GENERATE, Point.PLACEMENT_SCORE)
+    return faults_at(profile.plugins, points, implementing(with_gated), with_gated.keys())
 
 
 def group_apis(configuration: Configuration) -> tuple[GroupApi, ...]:

@@ -91,6 +91,11 @@ class ApiError(SchedulerError):
         return self.status == 429
 
     @property
+    def is_put_off(self) -> bool:
+        """Whether the server has not looked at the request, and says when it may be sent again."""
+        return self.is_too_many_requests and self.retry_after is not None
+
+    @property
     def is_transient(self) -> bool:
         """Whether the same request may succeed later: no answer, throttled, or a server error."""
         return self.status in (0, 408, 429) or self.status >= 500

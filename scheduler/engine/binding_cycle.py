@@ -298,7 +298,7 @@ class BindingCycles:
             binding.attempt.extender_faults += (fault,)
             if extender.is_ignorable:
                 return self._next_binder(binding, now)
-            return self._fail(binding, NotPlaced(f"binding by extender {extender.name}: {error}", is_error=True))
+            return self._fail(binding, NotPlaced(str(error), is_error=True))
         return self._succeed(binding, now)
 
     def _answered(self, owner: BindingTicket, ticket: int) -> Binding | None:

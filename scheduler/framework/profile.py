@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import Struct
 
 from scheduler.config.args import args_path, decode_args
-from scheduler.config.plugin_sets import expand
+from scheduler.config.plugin_sets import Implements, expand
 from scheduler.config.points import Point
 from scheduler.config.types import ProfileConfiguration
 from scheduler.errors import ConfigurationError, Fault
@@ -92,11 +93,24 @@ class Profile(Struct, frozen=True):
     """The nodes that the profile may use: no pod is placed on another, and no victim is taken there."""
 
 
+_INNER: Final = frozenset({("DynamicResources", Point.PRE_SCORE)})
+"""Steps of a plugin's Score that kube-scheduler's plugin has no point for."""
+
+
 class Scope(Struct, frozen=True):
     """The nodes that a profile may use, and the filter that sees to it."""
 
     selector: Selector
     keeper: FilterPlugin
+
+
+def implementing(registry: Registry) -> Implements:
+    """Whether a plugin takes part in a point, so that a configuration may name it there."""
+
+    def implements(name: str, point: Point) -> bool:
+        return name in registry and issubclass(registry[name], POINT_TYPES[point]) and (name, point) not in _INNER
+
+    return implements
 
 
 def build_profile(
@@ -109,9 +123,7 @@ def build_profile(
     with all faults: unknown plugins, invalid arguments, extension points without a required plugin.
     """
 
-    def implements(name: str, point: Point) -> bool:
-        return name in registry and issubclass(registry[name], POINT_TYPES[point])
-
+    implements = implementing(registry)
     expansion = expand(configuration.plugins, implements, registry.keys(), configuration.scheduler_name)
     faults = list(expansion.faults)
     made: dict[str, Plugin] = {}

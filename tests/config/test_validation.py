@@ -125,3 +125,23 @@ def test_several_faults_are_shown_together() -> None:
 def test_what_is_most_likely_a_mistake_is_warned_of(text: str, beginning: str) -> None:
     (warning,) = load(HEADER + text).warnings
     assert warning.startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("extenders: [{urlPrefix: '', filterVerb: f}]", "extenders[0].urlPrefix: Required value"),
+        (
+            "extenders: [{urlPrefix: 'http://e', filterVerb: f, httpTimeout: -1s}]",
+            "extenders[0].httpTimeout: Invalid value: -1s: must be non-negative",
+        ),
+        (
+            "profiles: [{pluginConfig: [{name: Unknown, args: hello}]}]",
+            'profiles[0].pluginConfig[0].args: Invalid value: "hello": expected a mapping, got a string',
+        ),
+    ],
+)
+def test_settings_that_can_not_work_are_refused_although_kube_scheduler_takes_them(text: str, fault: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load(HEADER + text)
+    assert fault in str(caught.value)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,7 +25,7 @@ from scheduler.controller.write.reservation import (
     next_write,
     path_of,
 )
-from scheduler.controller.write.writer_settings import WriterSettings
+from scheduler.controller.write.writer_settings import MAX_RETRY_AFTER_SECONDS, MAX_TRIES, WriterSettings
 from scheduler.errors import ApiError
 from scheduler.messages.claim_commands import (
     ClaimCommand,
@@ -54,6 +55,8 @@ REFUSED = 422
 """The status of an answer that calls a field immutable, which a patch of claims with drivers' parameters may get."""
 _encode = msgspec.json.Encoder().encode
 
+T = TypeVar("T")
+
 
 class ClaimRequests:
     """Writes of ResourceClaims. ``wall_time`` returns an RFC 3339 text with whole seconds."""
@@ -63,7 +66,7 @@ class ClaimRequests:
         self._seconds = settings.write_timeout_seconds
         self._wall_time = wall_time
         self._written: dict[str, ResourceClaim] = {}
-        """UID → the claim as it was reserved last, of the claims that were reserved last."""
+        """UID → the claim as it was written last, of the claims that were written last."""
         self._left: dict[str, ClaimReference] = {}
         """UID of a pod → a claim made for it that could neither be completed nor deleted, until it is looked up."""
         self.creations = {"success": 0, "failure": 0}
@@ -98,6 +101,9 @@ class ClaimRequests:
         def ended(end: ReservationEnd) -> None:
             if isinstance(end, ResourceClaim):
                 self._remember(end)
+            elif end.patch is not None:
+                # What came before was written: a later try goes on from there.
+                self._remember(end.patch.claim)
             on_end(end)
 
         newest = self._newest(command)
@@ -208,7 +214,7 @@ class ClaimRequests:
         path = Kind.RESOURCE_CLAIM.entry.collection_path(command.pod.namespace)
         try:
             with _worded(f"create claim for extended resources {command.pod.namespace}/"):
-                made = await self._ask("POST", path, body, departure)
+                made = await _patiently(partial(self._ask, "POST", path, body, departure))
         except ApiError:
             self.creations["failure"] += 1
             raise
@@ -216,11 +222,11 @@ class ClaimRequests:
         reference = ClaimReference(made.namespace, made.name, made.uid)
         try:
             written = ReserveClaim(0, reference, _of_pod(command.pod), made, command.allocation)
-            claim = await self._reserve(written, departure)
-            await self._tell_pod(command, claim, departure)
+            claim = await _patiently(partial(self._reserve, written, departure))
+            await _patiently(partial(self._tell_pod, command, claim, departure))
         except BaseException:
             self._left[command.pod.uid] = reference
-            await self._delete(reference, departure)
+            await _patiently(partial(self._delete, reference, departure))
             del self._left[command.pod.uid]
             raise
         return claim
@@ -329,6 +335,18 @@ class ClaimRequests:
             departure=departure,
         )
         return claim_in(answer.body)
+
+
+async def _patiently(send: Callable[[], Awaitable[T]]) -> T:
+    """Wait and send again where the API server puts it off, up to ``MAX_TRIES`` times in all."""
+    for _ in range(MAX_TRIES - 1):
+        try:
+            return await send()
+        except ApiError as error:
+            if not error.is_put_off:
+                raise
+            await asyncio.sleep(min(error.retry_after or 0.0, MAX_RETRY_AFTER_SECONDS) * random.uniform(1.0, 1.1))
+    return await send()
 
 
 @contextlib.contextmanager

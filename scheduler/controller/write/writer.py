@@ -10,7 +10,8 @@
   carried out. Its sender has to read the object again.
 
 A 429 with Retry-After says that the API server has not looked at the request, and when it may: the write waits for as
-long, a few times. But for an eviction, which a budget forbids in the same words.
+long, a few times. But for an eviction, which a budget forbids in the same words; and CreateClaim waits by itself, since
+what came before of it has been carried out.
 """
 
 from __future__ import annotations
@@ -32,8 +33,16 @@ from scheduler.controller.write.outbox import ANSWERED, UNANSWERED, Cancellable,
 from scheduler.controller.write.pacing import Rank
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.reservation import ReservationEnd, Unfinished
+from scheduler.controller.write.writer_settings import MAX_RETRY_AFTER_SECONDS, MAX_TRIES
 from scheduler.errors import ApiError, InvalidObject
-from scheduler.messages.claim_commands import ClaimCommand, CreateClaim, ReserveClaim
+from scheduler.messages.claim_commands import (
+    ClaimCommand,
+    CreateClaim,
+    DeallocateClaim,
+    DeleteClaim,
+    ReserveClaim,
+    UnreserveClaim,
+)
 from scheduler.messages.commands import (
     BindPod,
     DeletePod,
@@ -53,11 +62,12 @@ _BEFORE_BINDING: Final = (ReserveClaim, CreateClaim)
 _REMOVALS: Final = (PatchPodStatus, DeletePod, EvictPod)
 """Those that may be the steps of one."""
 
-MAX_TRIES: Final = 4
+_PUT_OFF: Final = (BindPod, DeletePod, UpdateObject, ReserveClaim, UnreserveClaim, DeallocateClaim, DeleteClaim)
+"""Those that a 429 with Retry-After puts off."""
+
 FIRST_WAIT_SECONDS: Final = 0.01
 WAIT_FACTOR: Final = 5.0
 MAX_WAIT_SECONDS: Final = 1.0
-MAX_RETRY_AFTER_SECONDS: Final = 5.0
 
 POD_SCHEDULED: Final = "PodScheduled"
 WRITES: Final = (Rank.BINDING, Rank.AWAITED, Rank.CONDITION)
@@ -275,8 +285,8 @@ class Writer:
             return False
         if isinstance(write.command, PatchPodStatus | GroupPatch):
             return error.is_transient or error.is_conflict
-        if isinstance(write.command, BindPod | DeletePod | UpdateObject) and error.is_too_many_requests:
-            return error.retry_after is not None
+        if isinstance(write.command, _PUT_OFF) and error.is_put_off:
+            return True
         return isinstance(write.command, DeletePod | EvictPod) and error.status == 0
 
     def _seconds_before(self, tries: int, error: ApiError) -> float:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
+
+MAX_TRIES: Final = 4
+MAX_RETRY_AFTER_SECONDS: Final = 5.0
+"""Maximum seconds of a wait before a further try, however long a server asks for."""
 
 
 class WriterSettings(Struct, frozen=True):

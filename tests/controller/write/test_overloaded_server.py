@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from scheduler.controller.write.client import ApiClient
+from scheduler.messages.claim_commands import CreateClaim, DeallocateClaim
 from scheduler.messages.commands import BindPod, DeletePod, UpdateObject
+from scheduler.messages.references import ClaimReference
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.testing.documents import node_json
 from tests.controller.conftest import PODS, create, read
+from tests.controller.write.test_reservation import ALLOCATION, CLAIMS, made, reserved, reserving
 from tests.controller.write.writing import new_pod, writing
 
 BINDING = "/pods/a/binding"
@@ -53,3 +56,46 @@ async def test_a_victim_s_deletion_and_an_update_are_sent_again_too(
         writer.submit(UpdateObject(2, Kind.NODE, "spare", changes))
         assert await writer.settle(5)
     assert sorted((outcome.ticket, outcome.is_done) for outcome in outcomes) == [(1, True), (2, True)]
+
+
+@pytest.mark.parametrize("part", ["", "/status"])
+async def test_a_reservation_goes_on_where_an_overloaded_server_put_it_off(
+    cluster: EmbeddedCluster, client: ApiClient, part: str
+) -> None:
+    known = await made(client)
+    cluster.faults.fail("PATCH", f"/resourceclaims/c{part}", 429, reason="TooManyRequests", retry_after=1)
+    sent: list[str] = []
+    client.observe = lambda method, *_: sent.append(method)
+    outcome = await reserved(client, reserving(known))
+    assert (outcome.ticket, outcome.is_done, sent) == (1, True, ["PATCH", "PATCH", "PATCH"])
+    assert (await read(client, f"{CLAIMS}/c"))["status"]["reservedFor"][0]["uid"] == "uid-of-p"
+
+
+async def test_a_deallocation_is_sent_again_too(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    written = (await reserved(client, reserving(await made(client)))).written
+    assert written is not None
+    cluster.faults.fail("PATCH", "/resourceclaims/c/status", 429, reason="TooManyRequests", retry_after=1)
+    reference = ClaimReference(written.namespace, written.name, written.uid)
+    async with writing(client) as (writer, outcomes):
+        writer.submit(DeallocateClaim(1, reference, written.resource_version))
+        assert await writer.settle(5)
+    assert [(outcome.ticket, outcome.is_done) for outcome in outcomes] == [(1, True)]
+    assert "allocation" not in (await read(client, f"{CLAIMS}/c")).get("status", {})
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/resourceclaims"), ("PATCH", "/status"), ("PATCH", "/pods/a/status")]
+)
+async def test_of_a_claim_for_extended_resources_one_is_made_however_often_its_requests_are_put_off(
+    cluster: EmbeddedCluster, client: ApiClient, method: str, path: str
+) -> None:
+    pod = await new_pod(client)
+    cluster.faults.fail(method, path, 429, times=2, reason="TooManyRequests", retry_after=1)
+    async with writing(client) as (writer, outcomes):
+        writer.submit(CreateClaim(1, ClaimReference("default", "", ""), pod, ALLOCATION, (), ()))
+        assert await writer.settle(8)
+        assert writer.counts.claim_creations == {"success": 1, "failure": 0}
+    assert [(outcome.ticket, outcome.is_done) for outcome in outcomes] == [(1, True)]
+    (claim,) = (await read(client, CLAIMS))["items"]
+    status = (await read(client, f"{PODS}/a"))["status"]
+    assert status["extendedResourceClaimStatus"]["resourceClaimName"] == claim["metadata"]["name"]
