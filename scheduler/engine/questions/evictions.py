@@ -85,7 +85,7 @@ class Evictions:
                 left.append(LeftBehind(info, node, True, "belongs to a DaemonSet"))
             elif MIRROR in info.pod.metadata.annotations:
                 left.append(LeftBehind(info, node, True, "is a static pod"))
-            elif blocking := self._blocked_by(info):
+            elif not _is_free_to_go(info) and (blocking := self._blocked_by(info)):
                 why = "a budget allows no disruption" if len(blocking) == 1 else "more than one budget covers it"
                 left.append(LeftBehind(info, node, True, why, tuple([budget.key for budget in blocking])))
             else:
@@ -186,6 +186,11 @@ def _made_again(cache: ClusterCache, claim: PersistentVolumeClaim, old: PodInfo,
         spec=msgspec.structs.replace(claim.spec, volume_name=""),
         status=PersistentVolumeClaimStatus(phase="Pending"),
     )
+
+
+def _is_free_to_go(info: PodInfo) -> bool:
+    """Whether the API server evicts the pod whatever the budgets say: it does not run yet, or is being deleted."""
+    return info.is_terminating or info.pod.status.phase == "Pending"
 
 
 def with_own_name(known: AnyObject, name: str) -> AnyObject:

@@ -163,6 +163,20 @@ def test_budgets_stand_in_the_way_of_a_drain() -> None:
     assert (left.pod, left.stays, left.budgets) == ("default/db", True, ("default/db",))
 
 
+@pytest.mark.parametrize(
+    "state", [{"deleted": "2026-01-01T00:00:00Z"}, {"status": {"phase": "Pending"}}], ids=["leaving", "not running"]
+)
+def test_budgets_keep_no_pod_that_is_being_deleted_or_does_not_run_yet(state: dict[str, Any]) -> None:
+    cluster = Cluster()
+    cluster.nodes_like(2, cpu="8")
+    cluster.pod("db", cpu="1", node="n0", labels={"app": "db"}, metadata=OWNER, **state)
+    cluster.show(builders.budget("db", {"app": "db"}, allowed=0))
+    answer = ask(cluster, Drain("n0"))
+    assert not [one for one in answer.left if one.stays]
+    assert answer.budgets == ()
+    assert answer.nodes == 2
+
+
 def _with_ephemeral_volume(*, wait: bool) -> Cluster:
     """Two nodes; the pod on n0 has a volume of its own, which only n0 reaches."""
     cluster = Cluster()
