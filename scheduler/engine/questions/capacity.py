@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.names import NODE_SCOPE_PLUGIN
 from scheduler.engine.engine import Engine
-from scheduler.engine.questions.evictions import created_again
+from scheduler.engine.questions.evictions import created_again_in
 from scheduler.engine.questions.trial import Trial
 from scheduler.messages.now import Now
 from scheduler.objects.meta import controller_of
@@ -250,7 +250,7 @@ class _Copies:
 
 def _copies(trial: Trial, info: PodInfo) -> tuple[str, _Copies]:
     """Why no node admits the pod ("" if one does), and how often it fits where."""
-    waiting = created_again(info, f"capacity-{info.uid}") if info.node_name else info
+    waiting = created_again_in(trial.cache, info, f"capacity-{info.uid}") if info.node_name else info
     tried = trial.filtered(waiting)
     table = trial.cache.table
     asked = info.requests

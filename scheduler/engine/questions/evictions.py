@@ -8,15 +8,27 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Struct
 
+from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.volumes.csi import claim_key, is_made_for
 from scheduler.engine.questions.trial import Trial
 from scheduler.objects.budget import PodDisruptionBudget
+from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject, controller_of
 from scheduler.objects.pod import Pod, PodStatus
 from scheduler.objects.selectors import Selector, SelectorError, parse_selector
+from scheduler.objects.storage import (
+    BIND_COMPLETED_ANNOTATION,
+    BOUND_BY_CONTROLLER_ANNOTATION,
+    SELECTED_NODE_ANNOTATION,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimStatus,
+    StorageClass,
+)
 
 MIRROR: Final = "kubernetes.io/config.mirror"
 DAEMON_SET: Final = "DaemonSet"
+_OF_A_BOUND_CLAIM: Final = (BIND_COMPLETED_ANNOTATION, BOUND_BY_CONTROLLER_ANNOTATION, SELECTED_NODE_ANNOTATION)
 
 AnyObject = TypeVar("AnyObject", bound=ApiObject)
 
@@ -73,7 +85,7 @@ class Evictions:
                 left.append(LeftBehind(info, node, True, "belongs to a DaemonSet"))
             elif MIRROR in info.pod.metadata.annotations:
                 left.append(LeftBehind(info, node, True, "is a static pod"))
-            elif blocking := self._blocked_by(info):
+            elif not _is_free_to_go(info) and (blocking := self._blocked_by(info)):
                 why = "a budget allows no disruption" if len(blocking) == 1 else "more than one budget covers it"
                 left.append(LeftBehind(info, node, True, why, tuple([budget.key for budget in blocking])))
             else:
@@ -103,7 +115,7 @@ class Evictions:
         if controller_of(info.pod.metadata) is None:
             return None
         self._serial += 1
-        return created_again(info, f"what-if-again-{self._serial}-{info.uid}")
+        return created_again_in(self._trial.cache, info, f"what-if-again-{self._serial}-{info.uid}")
 
     def _pods_on(self, node: str) -> list[PodInfo]:
         row = self._trial.cache.table.row(node)
@@ -140,6 +152,45 @@ def created_again(info: PodInfo, uid: str) -> PodInfo:
     spec = msgspec.structs.replace(pod.spec, node_name="")
     status = PodStatus(phase="Pending", resource_claim_statuses=pod.status.resource_claim_statuses)
     return PodInfo(Pod(metadata=metadata, spec=spec, status=status))
+
+
+def created_again_in(cache: ClusterCache, old: PodInfo, uid: str) -> PodInfo:
+    """As ``created_again``, and in this fork the claims of its generic ephemeral volumes are made for the new pod: the
+    old ones end with the old pod. Where the class waits for a pod, a new volume follows the pod; else the old one
+    stands for it."""
+    new = created_again(old, uid)
+    for volume in old.pod.spec.volumes:
+        key = claim_key(old, volume) if volume.ephemeral is not None else None
+        claim = cache.objects.find(PersistentVolumeClaim, key) if key is not None else None
+        if claim is not None and is_made_for(claim, old):
+            cache.observe_object(Kind.PERSISTENT_VOLUME_CLAIM, _made_again(cache, claim, old, new))
+    return new
+
+
+def _made_again(cache: ClusterCache, claim: PersistentVolumeClaim, old: PodInfo, new: PodInfo) -> PersistentVolumeClaim:
+    owners = tuple(
+        [
+            msgspec.structs.replace(owner, uid=new.uid) if owner.uid == old.uid else owner
+            for owner in claim.metadata.owner_references
+        ]
+    )
+    metadata = msgspec.structs.replace(claim.metadata, owner_references=owners, deletion_timestamp=None)
+    found = cache.objects.find(StorageClass, claim.storage_class)
+    if found is None or not found.waits_for_first_consumer:
+        return msgspec.structs.replace(claim, metadata=metadata)
+    annotations = {key: value for key, value in metadata.annotations.items() if key not in _OF_A_BOUND_CLAIM}
+    metadata = msgspec.structs.replace(metadata, uid=f"{claim.uid}-{new.uid}", annotations=annotations)
+    return msgspec.structs.replace(
+        claim,
+        metadata=metadata,
+        spec=msgspec.structs.replace(claim.spec, volume_name=""),
+        status=PersistentVolumeClaimStatus(phase="Pending"),
+    )
+
+
+def _is_free_to_go(info: PodInfo) -> bool:
+    """Whether the API server evicts the pod whatever the budgets say: it does not run yet, or is being deleted."""
+    return info.is_terminating or info.pod.status.phase == "Pending"
 
 
 def with_own_name(known: AnyObject, name: str) -> AnyObject:

@@ -24,7 +24,7 @@ from scheduler.engine.questions.edits import (
     WrongQuestion,
     apply_edits,
 )
-from scheduler.engine.questions.evictions import created_again
+from scheduler.engine.questions.evictions import created_again_in
 from scheduler.engine.questions.group_changes import (
     GroupChange,
     each_asking_less,
@@ -324,7 +324,7 @@ class GroupSearch:
                     if not self._starts(tried):
                         continue
                     found += 1
-                    again = trial.place(created_again(other, f"what-helps-{other.uid}"))
+                    again = trial.place(created_again_in(trial.cache, other, f"what-helps-{other.uid}"))
                     effort, text = gone_or_moved(other, again.node)
                     self._note(GroupChange(effort, text), found, tried, pod=other.key, to=again.node)
                     yield

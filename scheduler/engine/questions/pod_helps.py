@@ -24,7 +24,7 @@ from scheduler.engine.questions.changes import (
     with_priority,
 )
 from scheduler.engine.questions.edits import AddNodes, Consequences, Edit, RemovePod, Uncordon, apply_edits
-from scheduler.engine.questions.evictions import created_again
+from scheduler.engine.questions.evictions import created_again_in
 from scheduler.engine.questions.helps import MAX_OF_A_KIND, Bounds, Help, HelpList, Helps
 from scheduler.engine.questions.obstacles import (
     SLICE,
@@ -226,7 +226,7 @@ class PodSearch:
                 if not tried.node:
                     continue
                 found += 1
-                again = trial.place(created_again(other, f"what-helps-{other.uid}"))
+                again = trial.place(created_again_in(trial.cache, other, f"what-helps-{other.uid}"))
                 effort, text = gone_or_moved(other, again.node)
                 self._note(effort, found, text, tried, other.key, again.node)
                 yield

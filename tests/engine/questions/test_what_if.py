@@ -163,6 +163,46 @@ def test_budgets_stand_in_the_way_of_a_drain() -> None:
     assert (left.pod, left.stays, left.budgets) == ("default/db", True, ("default/db",))
 
 
+@pytest.mark.parametrize(
+    "state", [{"deleted": "2026-01-01T00:00:00Z"}, {"status": {"phase": "Pending"}}], ids=["leaving", "not running"]
+)
+def test_budgets_keep_no_pod_that_is_being_deleted_or_does_not_run_yet(state: dict[str, Any]) -> None:
+    cluster = Cluster()
+    cluster.nodes_like(2, cpu="8")
+    cluster.pod("db", cpu="1", node="n0", labels={"app": "db"}, metadata=OWNER, **state)
+    cluster.show(builders.budget("db", {"app": "db"}, allowed=0))
+    answer = ask(cluster, Drain("n0"))
+    assert not [one for one in answer.left if one.stays]
+    assert answer.budgets == ()
+    assert answer.nodes == 2
+
+
+def _with_ephemeral_volume(*, wait: bool) -> Cluster:
+    """Two nodes; the pod on n0 has a volume of its own, which only n0 reaches."""
+    cluster = Cluster()
+    for number in range(2):
+        cluster.node(f"n{number}", cpu="4", labels={"disk": f"n{number}"})
+    cluster.show(builders.storage_class("fast", wait=wait))
+    there = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["n0"]}]}
+    cluster.show(builders.volume("pv", storage_class="fast", node_affinity=[there], phase="Bound"))
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "pod-web", "controller": True}
+    cluster.show(builders.claim("web-scratch", storage_class="fast", volume="pv", owner=owner))
+    template = {"volumeClaimTemplate": {"spec": {"storageClassName": "fast"}}}
+    volume = {"name": "scratch", "ephemeral": template}
+    cluster.pod("web", cpu="1", node="n0", volumes=[volume], metadata=OWNER)
+    return cluster
+
+
+def test_an_evicted_pod_s_ephemeral_volume_is_made_again_where_the_pod_goes() -> None:
+    answer = ask(_with_ephemeral_volume(wait=True), Drain("n0"))
+    assert [(one.message, one.node) for one in answer.placements] == [("", "n1")]
+
+
+def test_an_evicted_pod_s_ephemeral_volume_of_an_immediate_class_stays_where_it_was() -> None:
+    (placement,) = ask(_with_ephemeral_volume(wait=False), Drain("n0")).placements
+    assert "node(s) didn't match PersistentVolume's node affinity" in placement.message
+
+
 def test_a_waiting_pod_goes_to_a_node_that_is_added() -> None:
     cluster = Cluster()
     cluster.node("n0", cpu="1", labels={"kubernetes.io/hostname": "n0"})
