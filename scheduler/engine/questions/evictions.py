@@ -11,6 +11,7 @@ from msgspec import Struct
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.volumes.csi import claim_key, is_made_for
+from scheduler.engine.questions.answers import Moved
 from scheduler.engine.questions.trial import Trial
 from scheduler.objects.budget import PodDisruptionBudget
 from scheduler.objects.kinds import Kind
@@ -42,6 +43,9 @@ class LeftBehind(Struct, frozen=True):
     why: str
     budgets: tuple[str, ...] = ()
     """The budgets that keep it where it is."""
+
+    def listed(self) -> Moved:
+        return Moved(self.pod.key, self.node, self.stays, self.why, self.budgets)
 
 
 class BudgetInTheWay(Struct):

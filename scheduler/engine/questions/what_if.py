@@ -29,7 +29,6 @@ from scheduler.engine.questions.answers import (
     WAITING,
     Answer,
     BudgetPage,
-    Moved,
     Placement,
     Refused,
     Room,
@@ -126,7 +125,7 @@ class _Prediction:
         self._consequences = Consequences()
         self._placements: list[Placement] = []
         self._placed = self._pending = self._steps = 0
-        self._chance = False
+        self._chance = self._have_more_waited = False
         self._bound = ""
         self._gangs: set[str] = set()
 
@@ -165,8 +164,9 @@ class _Prediction:
     def _queue_up(self, workloads: list[Workload]) -> Generator[None, None, None]:
         question = self._question
         if question.with_waiting or (question.with_waiting is None and question.edits):
-            waiting = yield from self._engine.queue.first_waiting(MAX_WAITING, _SEARCHED)
-            for number, record in enumerate(waiting):
+            waiting = yield from self._engine.queue.first_waiting(MAX_WAITING + 1, _SEARCHED)
+            self._have_more_waited = len(waiting) > MAX_WAITING
+            for number, record in enumerate(waiting[:MAX_WAITING]):
                 if record.uid not in self._consequences.replaced and not record.info.is_terminating:
                     self._push(record.info, WAITING, "", record.timestamp)
                 if number % _SEARCHED == _SEARCHED - 1:
@@ -366,23 +366,22 @@ class _Prediction:
             notes.append("extenders were not asked")
         if self._gangs:
             notes.append("groups were tried as a whole, without preemption and without their topology constraints")
-        not_tried = sum(source[0].count - source[1] if source is not None else 1 for *_, source in self._heap)
+        if self._have_more_waited:
+            notes.append(f"of the pods that wait only the first {MAX_WAITING} were considered")
         return Answer(
             nodes=self._trial.cache.view.total_nodes,
             placed=self._placed,
             pending=self._pending,
             seed=self._question.seed,
             placements=tuple(self._placements),
-            left=tuple([Moved(one.pod.key, one.node, one.stays, one.why, one.budgets) for one in changes.left])[
-                :MAX_LISTED
-            ],
+            left=tuple([one.listed() for one in changes.left[:MAX_LISTED]]),
             left_count=len(changes.left),
             budgets=tuple([BudgetPage(one.key, one.wanted, one.allowed, one.blocked) for one in budgets]),
             nodes_added=tuple(changes.nodes_added),
             room=tuple(rooms),
             steps=self._steps,
             bound=self._bound,
-            not_tried=not_tried,
+            not_tried=sum(source[0].count - source[1] if source is not None else 1 for *_, source in self._heap),
             notes=tuple(notes),
         )
 

@@ -24,8 +24,12 @@ from scheduler.engine.questions.edits import (
     WrongQuestion,
 )
 from scheduler.engine.questions.trial import Basis
-from scheduler.engine.questions.what_if import Question, what_if
+from scheduler.engine.questions.what_if import MAX_WAITING, Question, what_if
+from scheduler.messages.stimuli import ObjectObserved
+from scheduler.objects.kinds import Kind
+from scheduler.objects.pod import Pod
 from scheduler.testing.documents import node_json, pod_json
+from scheduler.testing.objects import build
 from tests import builders
 from tests.engine.driver import Cluster
 from tests.engine.questions.asking import DAEMON, OWNER, ask, asked, deployment, nodes_of
@@ -265,6 +269,17 @@ def test_objects_come_and_go() -> None:
     assert nodes_of(ask(cluster, PutObject(new), workloads=plain)) == {"p": "n9"}
     cluster.show(builders.budget("b", {"app": "x"}, allowed=0))
     assert ask(cluster, DeleteObject("PodDisruptionBudget", "b", "default"), workloads=plain).pending == 1
+
+
+def test_an_answer_says_that_not_all_pods_that_wait_were_considered() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1", labels={"kubernetes.io/hostname": "n0"})
+    for number in range(MAX_WAITING + 1):
+        # By itself: the driver looks at all pods again after each of its steps.
+        cluster.engine.handle(ObjectObserved(Kind.POD, build(Pod, pod_json(f"p{number}", cpu="1"))), cluster.now)
+    answer = ask(cluster, AddNodes("n0"))
+    assert (answer.placed, answer.pending) == (2, MAX_WAITING - 2)
+    assert answer.notes == ("of the pods that wait only the first 5000 were considered",)
 
 
 @pytest.mark.parametrize("uid", ["", "pod-w"])
