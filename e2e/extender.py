@@ -19,7 +19,8 @@ from e2e import paths
 from e2e.client import ApiError, AsyncClient
 from e2e.connection import from_kubeconfig
 from e2e.controlplane import service
-from e2e.controlplane.processes import Process, free_ports
+from e2e.controlplane.processes import Process
+from scheduler.simulate.ports import free_ports
 
 Body = dict[str, Any]
 

@@ -10,7 +10,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from e2e.client import Client
-from e2e.controlplane.processes import Process, free_ports
+from e2e.controlplane.processes import Process
+from scheduler.simulate.ports import free_ports
 
 SECONDS_TO_READY = 60
 

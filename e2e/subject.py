@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Self
 
 from e2e.controlplane import build
-from e2e.controlplane.processes import Process, Usage, free_ports
+from e2e.controlplane.processes import Process, Usage
+from scheduler.simulate.ports import free_ports
 
 REST_SECONDS = 2.0
 REST_CPU = 0.02

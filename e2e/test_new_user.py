@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from e2e import builders
-from e2e.controlplane.processes import Process, free_ports
+from e2e.controlplane.processes import Process
 from e2e.provider import Cluster
 from e2e.room import Room
+from scheduler.simulate.ports import free_ports
 
 pytestmark = [pytest.mark.tandem_only, pytest.mark.long]
 

@@ -21,7 +21,8 @@ from typing import Any, Self
 import yaml
 
 from e2e.controlplane import build
-from e2e.controlplane.processes import Process, ProcessFailure, Usage, free_ports
+from e2e.controlplane.processes import Process, ProcessFailure, Usage
+from scheduler.simulate.ports import free_ports
 
 CONTROLLERS = (
     "deployment-controller",

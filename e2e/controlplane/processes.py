@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import itertools
 import os
-import random
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,8 +14,6 @@ from pathlib import Path
 from typing import Self
 
 _PR_SET_PDEATHSIG = 1
-# Below are those that well-known servers listen on.
-_FIRST_PORT, _END_OF_PORTS = 11000, 65536
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -151,28 +146,3 @@ def usage(pid: int) -> Usage:
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     kibibytes = {key: int(status.get(key, "0 kB").split()[0]) for key in ("VmRSS", "VmHWM")}
     return Usage(ticks / os.sysconf("SC_CLK_TCK"), kibibytes["VmRSS"] * 1024, kibibytes["VmHWM"] * 1024)
-
-
-def free_ports(count: int) -> list[int]:
-    """Distinct free TCP ports of the loopback. Raises `ProcessFailure` for too few.
-
-    Where there is a choice, none that the kernel gives to outgoing connections: one of those could take it before, or
-    between two starts of, the server that it is meant for.
-    """
-    begin = max(_FIRST_PORT, int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0]))
-    reserved, outgoing = list(range(_FIRST_PORT, begin)), list(range(begin, _END_OF_PORTS))
-    random.shuffle(reserved)
-    random.shuffle(outgoing)
-    ports = list(itertools.islice(filter(_is_free, [*reserved, *outgoing]), count))
-    if len(ports) < count:
-        raise ProcessFailure(f"of {count} free ports there are {len(ports)}")
-    return ports
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as one:
-        try:
-            one.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

@@ -15,8 +15,9 @@ from typing import Any
 
 import yaml
 
-from e2e.controlplane.processes import Process, ProcessFailure, free_ports
+from e2e.controlplane.processes import Process, ProcessFailure
 from e2e.controlplane.service import Service
+from scheduler.simulate.ports import free_ports
 
 
 @dataclass(frozen=True, slots=True)

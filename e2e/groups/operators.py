@@ -24,9 +24,10 @@ import yaml
 from e2e.builders import Object
 from e2e.controlplane import build
 from e2e.controlplane.cluster import ControlPlane
-from e2e.controlplane.processes import Process, ProcessFailure, free_ports
+from e2e.controlplane.processes import Process, ProcessFailure
 from e2e.controlplane.service import Service
 from e2e.controlplane.versions import OPERATORS
+from scheduler.simulate.ports import free_ports
 
 _WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _ESTABLISHED_SECONDS = 30

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import socket
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.simulate.demo_view import DemoView, LiveView, PlainView, drain_in_words
 from scheduler.simulate.demo_workload import Scene, scenes
 from scheduler.simulate.kubelet import KubeletSettings
+from scheduler.simulate.ports import free_ports
 
 READY_SECONDS: Final = 90.0
 """The first start compiles all modules, on whatever machine this is."""
@@ -130,7 +130,7 @@ class ShippedScheduler:
         self._log = log
         self._flags = ("--serving-http", *flags) if scheme == "http" else flags
         self._pod = pod
-        self.port = _free_port()
+        (self.port,) = free_ports(1)
         self.url = f"{scheme}://127.0.0.1:{self.port}"
 
     async def __aenter__(self) -> ShippedScheduler:
@@ -223,10 +223,3 @@ class ShippedScheduler:
         what = f"has ended with code {self.exit_code}" if self.has_ended else f"was not ready after {READY_SECONDS:g} s"
         lines = "".join(self.log_lines()[-15:]).rstrip()
         raise DemoFailure(f"the scheduler {what}" + (f":\n{lines}" if lines else ", and has logged nothing"))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -19,6 +19,7 @@ from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.simulate.cluster import EmbeddedCluster
+from scheduler.simulate.ports import free_ports
 from scheduler.testing.documents import node_json, pod_json
 from tests.controller.conftest import PODS, create, until
 from tests.controller.running import running_shell
@@ -35,13 +36,6 @@ class Heard:
     @property
     def callbacks(self) -> OperatorCallbacks:
         return OperatorCallbacks(self.configurations.append)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 @asynccontextmanager
@@ -78,7 +72,7 @@ async def test_the_watched_config_map_is_handed_over(connection: ConnectionSetti
 
 
 async def test_the_liveness_endpoint_notices_a_loop_that_stands_still(connection: ConnectionSettings) -> None:
-    port = free_port()
+    port = free_ports(1)[0]
     options = OperatorOptions(liveness_port=port, liveness_address="127.0.0.1")
     async with operating(connection, options) as (operator, heard):
         await until(lambda: operator.is_ready)
@@ -88,7 +82,7 @@ async def test_the_liveness_endpoint_notices_a_loop_that_stands_still(connection
 
 
 async def test_the_liveness_endpoint_tells_of_leadership_and_the_last_beat(connection: ConnectionSettings) -> None:
-    port = free_port()
+    port = free_ports(1)[0]
     options = OperatorOptions(liveness_port=port, liveness_address="127.0.0.1")
     async with operating(connection, options) as (operator, _):
         await until(lambda: operator.is_ready)
@@ -140,7 +134,7 @@ async def test_kopf_is_imported_when_there_is_nothing_else_to_do(connection: Con
 
 
 async def test_an_endpoint_for_probes_is_there_once_the_first_lists_are(connection: ConnectionSettings) -> None:
-    async with running_shell(connection, operator=OperatorOptions(liveness_port=free_port())) as shell:
+    async with running_shell(connection, operator=OperatorOptions(liveness_port=free_ports(1)[0])) as shell:
         await until(lambda: shell._operator is not None)
         assert not shell._was_idle.is_set()
 

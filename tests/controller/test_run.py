@@ -25,11 +25,11 @@ from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.simulate.cluster import EmbeddedCluster
+from scheduler.simulate.ports import free_ports
 from scheduler.testing.documents import node_json, pod_json
 from tests.controller.conftest import PODS, create, read, until
 from tests.controller.round_robin_engine import RoundRobinEngine
 from tests.controller.running import quiet_settings, running
-from tests.controller.test_operator import free_port
 from tests.limits import WAIT_SECONDS
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/tandem-scheduler"
@@ -73,7 +73,7 @@ class Scheduler:
 
 @asynccontextmanager
 async def scheduling(connection: ConnectionSettings, port: int | None = None) -> AsyncIterator[Scheduler]:
-    port = port or free_port()
+    port = port or free_ports(1)[0]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-W", "error", "-X", "dev", "-m", "tests.controller.run_round_robin"),
         *(connection.kubeconfig, str(port)),
@@ -195,7 +195,9 @@ async def test_a_task_that_fails_is_seen_from_outside_and_goes_on(
         raise ConfigurationError([Fault("", "not this one")])
 
     settings = quiet_settings(
-        connection, serving=ServingSettings("127.0.0.1", free_port()), configuration_file="a path\0with a null byte"
+        connection,
+        serving=ServingSettings("127.0.0.1", free_ports(1)[0]),
+        configuration_file="a path\0with a null byte",
     )
     async with running(Shell(settings, Parts(RoundRobinEngine(), prepare=prepare), {})) as shell:
         await until(lambda: shell.server.port > 0 and all(one.synced.is_set() for one in shell.reflectors))
@@ -233,7 +235,7 @@ async def test_a_copy_that_lists_only_when_it_leads_is_ready_while_it_waits_for_
     settings = quiet_settings(
         connection,
         leader_election=LeaderElectionSettings(True, 3.0, 2.0, 0.05),
-        serving=ServingSettings("127.0.0.1", free_port()),
+        serving=ServingSettings("127.0.0.1", free_ports(1)[0]),
         delay_cache_until_active=True,
     )
     async with (

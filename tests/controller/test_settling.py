@@ -12,9 +12,9 @@ from aiohttp import web
 
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
+from scheduler.simulate.ports import free_ports
 from scheduler.testing.documents import node_json, pod_json
 from tests.controller.conftest import PODS, create, read, until
-from tests.controller.test_operator import free_port
 from tests.controller.test_run import ROOT, Scheduler
 from tests.controller.write.test_client import serving
 
@@ -58,7 +58,7 @@ async def test_an_extender_that_is_binding_is_waited_for_and_its_binding_is_repo
     async with serving(binder.handle) as url:
         file = tmp_path / "config.yaml"
         file.write_text(CONFIGURATION.replace("URL", url))
-        port = free_port()
+        port = free_ports(1)[0]
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "scheduler", "run", f"--kubeconfig={connection.kubeconfig}", f"--config={file}"),
             *(f"--secure-port={port}", "--bind-address=127.0.0.1", "--serving-http"),

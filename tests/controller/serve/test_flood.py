@@ -16,10 +16,10 @@ from scheduler.controller.serve.serving_settings import AccessSettings, ServingS
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.simulate.cluster import EmbeddedCluster
+from scheduler.simulate.ports import free_ports
 from scheduler.testing.documents import node_json, pod_json
 from tests.controller.conftest import PODS, create, read, until
 from tests.controller.running import running_shell
-from tests.controller.test_operator import free_port
 
 REVIEWS = r"/(tokenreviews|subjectaccessreviews)$"
 PODS_BOUND = 20
@@ -60,7 +60,7 @@ async def test_pods_are_bound_while_clients_without_rights_flood_the_pages(
     """The API server answers no review, so that each takes as long as it may."""
     cluster.faults.delay("POST", REVIEWS, 60.0, times=1_000_000)
     limited = ConnectionSettings(connection.kubeconfig, requests_per_second=requests_per_second)
-    port, statuses = free_port(), Counter[int]()
+    port, statuses = free_ports(1)[0], Counter[int]()
     serving = ServingSettings("127.0.0.1", port, None, AccessSettings())
     async with running_shell(limited, serving=serving) as shell:
         await create(client, "/api/v1/nodes", node_json("n1"))

@@ -15,10 +15,10 @@ from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.errors import ConfigurationError
 from scheduler.simulate.cluster import EmbeddedCluster
+from scheduler.simulate.ports import free_ports
 from scheduler.testing.documents import node_json, pod_json
 from tests.controller.conftest import PODS, create, read, until
 from tests.controller.running import running_shell
-from tests.controller.test_operator import free_port
 from tests.limits import WAIT_SECONDS
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
@@ -35,7 +35,7 @@ async def status_of(port: int, page: str = "livez") -> int:
 
 
 async def test_a_visitor_who_connects_before_it_is_loaded_is_answered_afterwards() -> None:
-    server = late(free_port())
+    server = late(free_ports(1)[0])
     server.listen()
     try:
         early = asyncio.create_task(status_of(server.port))
@@ -54,7 +54,7 @@ async def test_a_visitor_who_connects_before_it_is_loaded_is_answered_afterwards
 
 
 async def test_a_port_that_is_taken_is_a_fault_at_once() -> None:
-    first = late(free_port())
+    first = late(free_ports(1)[0])
     first.listen()
     try:
         with pytest.raises(ConfigurationError, match="the port is in use"):
@@ -64,7 +64,7 @@ async def test_a_port_that_is_taken_is_a_fault_at_once() -> None:
 
 
 async def test_it_frees_its_port_when_it_is_closed_before_it_was_loaded() -> None:
-    server = late(free_port())
+    server = late(free_ports(1)[0])
     server.listen()
     await server.close()
     again = late(server.port)
@@ -76,7 +76,7 @@ async def test_probes_are_answered_while_a_list_does_not_come(
     cluster: EmbeddedCluster, connection: ConnectionSettings
 ) -> None:
     cluster.faults.delay("GET", "/api/v1/nodes", 60.0, times=1_000_000)
-    port = free_port()
+    port = free_ports(1)[0]
     async with running_shell(connection, serving=ServingSettings("127.0.0.1", port)) as shell:
         await until(lambda: shell.server.port == port)
         async with asyncio.timeout(WAIT_SECONDS):
@@ -92,7 +92,7 @@ async def test_pages_come_once_the_pods_that_waited_for_the_start_are_placed_and
     await create(client, "/api/v1/nodes", node_json("n1"))
     for number in range(8):
         await create(client, PODS, pod_json(f"p{number}"))
-    async with running_shell(connection, serving=ServingSettings("127.0.0.1", free_port())) as shell:
+    async with running_shell(connection, serving=ServingSettings("127.0.0.1", free_ports(1)[0])) as shell:
         await until(lambda: shell.server.is_serving)
         pods = (await read(client, PODS))["items"]
         assert {pod["spec"].get("nodeName") for pod in pods} == {"n1"}
@@ -106,7 +106,7 @@ async def test_pages_come_before_that_for_a_visitor(
     cluster.faults.delay("POST", f"{PODS}/p/binding", 60.0, times=1)
     await create(client, "/api/v1/nodes", node_json("n1"))
     await create(client, PODS, pod_json("p"))
-    async with running_shell(connection, serving=ServingSettings("127.0.0.1", free_port())) as shell:
+    async with running_shell(connection, serving=ServingSettings("127.0.0.1", free_ports(1)[0])) as shell:
         await until(lambda: shell.sink.open_writes == 1)
         assert not shell.server.is_serving
         async with asyncio.timeout(WAIT_SECONDS):
