@@ -128,16 +128,6 @@ class _Once:
         return tuple(self._texts)
 
 
-def faults_at(
-    plugins: Plugins, points: Iterable[Point], implements: Implements, known: Collection[str]
-) -> tuple[Fault, ...]:
-    """``expand``'s faults of what these points name themselves."""
-    faults = _Once()
-    for point in points:
-        _check_specific(plugins.at(point), point, implements, known, faults)
-    return tuple(Fault("", text) for text in faults.texts)
-
-
 def _check_specific(
     plugin_set: PluginSet, point: Point, implements: Implements, known: Collection[str], faults: _Once
 ) -> None:
