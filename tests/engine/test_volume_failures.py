@@ -73,9 +73,13 @@ def test_a_pod_that_fits_nowhere_for_its_volumes_is_no_failure() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer, failed", [(failure("gone"), (("Reserve", "One"),)), (unschedulable("no"), ())], ids=["error", "rejection"]
+    ("answer", "failed"),
+    [(failure("gone"), (("Reserve", "One"),)), (unschedulable("no"), ())],
+    ids=["error", "rejection"],
 )
-def test_errors_in_reserve_are_noted_and_rejections_are_not(answer: object, failed: tuple[tuple[str, str], ...]) -> None:
+def test_errors_in_reserve_are_noted_and_rejections_are_not(
+    answer: object, failed: tuple[tuple[str, str], ...]
+) -> None:
     cluster = Cluster(scripted("One", reserve=lambda pod, node: answer))
     cluster.node("n")
     cluster.pod("a")
