@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
 from typing import Final
 
@@ -58,9 +58,24 @@ def build_profiles(configuration: Configuration, plugins: Registry | None = None
             profiles[profile.scheduler_name] = build_profile(active, known, index, scope_of(profile, configuration))
         except ConfigurationError as error:
             faults.extend(error.faults)
+    faults += _queue_sort_faults(configuration.kube.profiles, profiles)
     if faults:
         raise ConfigurationError(dict.fromkeys(faults))
     return profiles
+
+
+def _queue_sort_faults(stated: tuple[ProfileConfiguration, ...], made: Mapping[str, Profile]) -> Iterator[Fault]:
+    """One queue serves all profiles: also where multiPoint names the plugin that sorts it."""
+    sorts = [(each, made[each.scheduler_name].queue_sort.name) for each in stated if each.scheduler_name in made]
+    for index, (profile, name) in enumerate(sorts):
+        first, first_name = sorts[0]
+        what = f'profile "{profile.scheduler_name}"'
+        if name != first_name:
+            yield Fault(
+                f"profiles[{index}]", f'different queue sort plugins for {what}: "{name}", first: "{first_name}"'
+            )
+        elif profile.args_of(name) != first.args_of(name):
+            yield Fault(f"profiles[{index}]", f"different queue sort plugin args for {what}")
 
 
 def scope_of(profile: ProfileConfiguration, configuration: Configuration) -> Scope | None:

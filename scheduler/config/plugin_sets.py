@@ -186,9 +186,11 @@ def _score_weights(
             continue
         weight = entry.weight or 1
         weights[entry.name] = weight
+        # A total below zero is refused only by the next plugin, as in kube-scheduler.
+        if total < 0 or total + weight * MAX_NODE_SCORE > MAX_TOTAL_SCORE:
+            what = "placement score" if point is Point.PLACEMENT_SCORE else "score"
+            faults.add(f"{what} plugins: total score of Score plugins could overflow")
         total += weight * MAX_NODE_SCORE
-        if total > MAX_TOTAL_SCORE:
-            faults.add(f"score plugins: total score of {point.title} plugins could overflow")
     return weights
 
 

@@ -89,9 +89,9 @@ def parse(text: str | int | float) -> int:
 
 def _beyond(amount: int, scale: int) -> int:
     """``scale``: the power of ten that the digits as written stand for."""
-    units = {unit: exponent for unit, exponent in ((NANO, scale), (_NANO_IN_MILLI, scale + 3))}
+    units = ((NANO, scale), (_NANO_IN_MILLI, scale + 3))
     # By these powers kube-scheduler multiplies without a look at the result.
-    empty = frozenset(unit for unit, exponent in units.items() if exponent not in _UNCHECKED_POWERS)
+    empty = frozenset(unit for unit, exponent in units if exponent not in _UNCHECKED_POWERS)
     if not empty:
         return amount
     found = Beyond(amount)

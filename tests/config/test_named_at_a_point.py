@@ -68,3 +68,11 @@ def test_no_plugin_from_outside_has_the_name_of_one_whose_gate_is_off() -> None:
     own = "apiVersion: tandem.scheduling/v1alpha1\nkind: TandemConfiguration\n"
     with pytest.raises(ConfigurationError, match="GangScheduling"):
         load(f"{HEADER}---\n{own}plugins: [{{name: GangScheduling, path: 'rack:Rack'}}]\n")
+
+
+def test_profiles_that_sort_the_queue_with_other_arguments_are_refused_also_if_no_profile_names_the_plugin() -> None:
+    args = "pluginConfig: [{name: PrioritySort, args: {a: 1}}]"
+    text = f"{HEADER}profiles: [{{schedulerName: a, {args}}}, {{schedulerName: b}}]"
+    with pytest.raises(ConfigurationError, match=r'profiles\[1\]: different queue sort plugin args for profile "b"'):
+        build_profiles(load(text))
+    build_profiles(load(f"{HEADER}profiles: [{{schedulerName: a, {args}}}, {{schedulerName: b, {args}}}]"))

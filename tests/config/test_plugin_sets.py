@@ -188,3 +188,10 @@ def test_weights_that_overflow_in_sum_are_refused() -> None:
     )
     overflowing = expand(heavy, lambda name, point: point in POINTS[name], POINTS.keys(), "s")
     assert texts(overflowing) == ["score plugins: total score of Score plugins could overflow"]
+
+
+def test_a_total_weight_below_zero_is_refused_where_another_plugin_follows_as_by_kube_scheduler() -> None:
+    alone = expanded(plugin_set("Sort Bind"), score=PluginSet((PluginEntry("Fit", -1),)))
+    assert (alone.faults, alone.points[Point.SCORE]) == ((), (EnabledPlugin("Fit", -1),))
+    followed = expanded(plugin_set("Sort Bind"), score=PluginSet((PluginEntry("Fit", -1), PluginEntry("Taint", 5))))
+    assert texts(followed) == ["score plugins: total score of Score plugins could overflow"]

@@ -188,8 +188,8 @@ class SchedulerMetrics:
             collector(registry=self.registry)
 
     def observe(self, attempt: Attempt) -> None:
-        """Counts an attempt; call it right when the attempt ends. One without a result (its pod is gone) is ignored, but
-        for its failures of volumes."""
+        """Counts an attempt; call it right when the attempt ends. Of one without a result (its pod is gone) only the
+        failures of volumes count."""
         for point, plugin in attempt.failed:
             if plugin == "VolumeBinding" and point in VOLUME_OPERATIONS:
                 self._volume_failures.child(VOLUME_OPERATIONS[point]).add()
