@@ -186,11 +186,13 @@ def _score_weights(
             continue
         weight = entry.weight or 1
         weights[entry.name] = weight
-        # A total below zero is refused only by the next plugin, as in kube-scheduler.
-        if total < 0 or total + weight * MAX_NODE_SCORE > MAX_TOTAL_SCORE:
-            what = "placement score" if point is Point.PLACEMENT_SCORE else "score"
-            faults.add(f"{what} plugins: total score of Score plugins could overflow")
         total += weight * MAX_NODE_SCORE
+        what = "placement score" if point is Point.PLACEMENT_SCORE else "score"
+        if total > MAX_TOTAL_SCORE:
+            faults.add(f"{what} plugins: total score of Score plugins could overflow")
+        if weight < 0:
+            # kube-scheduler takes one that is not followed by others, or outweighed by those before it.
+            faults.add(f'{what} plugins: plugin "{entry.name}" has the weight {weight}, which must be non-negative')
     return weights
 
 
