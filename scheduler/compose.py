@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
 from typing import Final
 
@@ -12,9 +12,10 @@ import msgspec
 from scheduler.cluster.groups.coscheduling import coscheduling
 from scheduler.cluster.groups.group import GroupApi
 from scheduler.cluster.groups.v1alpha2 import v1alpha2
+from scheduler.config.default_plugins import BUILT_IN_NAMES, GATE_OF
 from scheduler.config.loading import Configuration
-from scheduler.config.plugin_sets import faults_at
-from scheduler.config.points import PluginSet, Point
+from scheduler.config.plugin_sets import expand
+from scheduler.config.points import PluginSet
 from scheduler.config.types import Extender, PluginConfig, ProfileConfiguration
 from scheduler.engine.engine import Engine
 from scheduler.engine.engine_settings import EngineSettings
@@ -24,7 +25,7 @@ from scheduler.framework.profile import Profile, Registry, Scope, build_profile,
 from scheduler.messages.now import Now
 from scheduler.objects.selectors import parse_selector
 from scheduler.plugins.node_scope import NodeScope
-from scheduler.plugins.registry import BEHIND_GATES, registry
+from scheduler.plugins.registry import registry, switched_off
 from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
 from scheduler.queue.queue_settings import QueueSettings
 from scheduler.user_plugins.loading import PluginClasses, load_user_plugins
@@ -41,21 +42,40 @@ def build_profiles(configuration: Configuration, plugins: Registry | None = None
     ``plugins`` None: the built-in ones and those of installed packages that the configuration or a profile names.
     """
     known = all_plugins(configuration, PluginClasses()) if plugins is None else plugins
+    known = {**switched_off(configuration.plugin_gates), **known}
+    has_placements = configuration.gates.enabled(PLACEMENTS_GATE)
     profiles: dict[str, Profile] = {}
     faults: list[Fault] = []
     ignored = ignored_by_scheduler(configuration.kube.extenders)
     for index, profile in enumerate(configuration.kube.profiles):
         try:
             stated = leaving_out(profile, ignored)
-            if not configuration.gates.enabled(PLACEMENTS_GATE):
-                faults += [Fault(f"profiles[{index}]", fault.message) for fault in _ignored_faults(stated, known)]
-                stated = without_placements(stated)
-            profiles[profile.scheduler_name] = build_profile(stated, known, index, scope_of(profile, configuration))
+            active = stated if has_placements else without_placements(stated)
+            if active is not stated:
+                # What is ignored is checked all the same, as by kube-scheduler.
+                whole = expand(stated.plugins, implementing(known), known.keys(), profile.scheduler_name)
+                faults += [Fault(f"profiles[{index}]", fault.message) for fault in whole.faults]
+            profiles[profile.scheduler_name] = build_profile(active, known, index, scope_of(profile, configuration))
         except ConfigurationError as error:
             faults.extend(error.faults)
+    faults += _queue_sort_faults(configuration.kube.profiles, profiles)
     if faults:
-        raise ConfigurationError(faults)
+        raise ConfigurationError(dict.fromkeys(faults))
     return profiles
+
+
+def _queue_sort_faults(stated: tuple[ProfileConfiguration, ...], made: Mapping[str, Profile]) -> Iterator[Fault]:
+    """One queue serves all profiles: also where multiPoint names the plugin that sorts it."""
+    sorts = [(each, made[each.scheduler_name].queue_sort.name) for each in stated if each.scheduler_name in made]
+    for index, (profile, name) in enumerate(sorts):
+        first, first_name = sorts[0]
+        what = f'profile "{profile.scheduler_name}"'
+        if name != first_name:
+            yield Fault(
+                f"profiles[{index}]", f'different queue sort plugins for {what}: "{name}", first: "{first_name}"'
+            )
+        elif profile.args_of(name) != first.args_of(name):
+            yield Fault(f"profiles[{index}]", f"different queue sort plugin args for {what}")
 
 
 def scope_of(profile: ProfileConfiguration, configuration: Configuration) -> Scope | None:
@@ -69,15 +89,13 @@ def scope_of(profile: ProfileConfiguration, configuration: Configuration) -> Sco
 
 def without_placements(profile: ProfileConfiguration) -> ProfileConfiguration:
     """The profile without what it says of placements of groups, which is ignored while the gate is off."""
-    plugins = msgspec.structs.replace(profile.plugins, placement_generate=PluginSet(), placement_score=PluginSet())
+    plugins = profile.plugins
+    enabled = tuple(entry for entry in plugins.multi_point.enabled if GATE_OF.get(entry.name) != PLACEMENTS_GATE)
+    others = msgspec.structs.replace(plugins.multi_point, enabled=enabled)
+    plugins = msgspec.structs.replace(
+        plugins, placement_generate=PluginSet(), placement_score=PluginSet(), multi_point=others
+    )
     return msgspec.structs.replace(profile, plugins=plugins)
-
-
-def _ignored_faults(profile: ProfileConfiguration, known: Registry) -> tuple[Fault, ...]:
-    """What is wrong in the sets that are ignored: kube-scheduler checks them, and knows its own plugins for them."""
-    with_gated = {**known, **{plugin.name: plugin for gate, plugin in BEHIND_GATES if gate == PLACEMENTS_GATE}}
-    points = (Point.PLACEMENT_GENERATE, Point.PLACEMENT_SCORE)
-    return faults_at(profile.plugins, points, implementing(with_gated), with_gated.keys())
 
 
 def group_apis(configuration: Configuration) -> tuple[GroupApi, ...]:
@@ -118,7 +136,7 @@ def all_plugins(configuration: Configuration, classes: PluginClasses) -> Registr
     """The built-in plugins and the user's. Raises ConfigurationError with every plugin that can't be loaded."""
     built_in = registry(gates=configuration.plugin_gates)
     enabled = [profile.plugins for profile in configuration.kube.profiles]
-    return {**built_in, **load_user_plugins(configuration.tandem.plugins, enabled, built_in.keys(), classes)}
+    return {**built_in, **load_user_plugins(configuration.tandem.plugins, enabled, BUILT_IN_NAMES, classes)}
 
 
 def build_engine(

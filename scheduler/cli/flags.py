@@ -26,6 +26,7 @@ class Type(Enum):
     FILE = "file"
     SWITCH = ""
     INTEGER = "int"
+    COUNT = "uint"
     NUMBER = "float"
     DURATION = "duration"
     LIST = "list"
@@ -190,7 +191,7 @@ FLAGS: Final[tuple[Flag, ...]] = (
     Flag("authorization-webhook-cache-unauthorized-ttl", Type.DURATION, "Cache time of refusals.", "10s", _SERVING),
     Flag(
         "v",
-        Type.INTEGER,
+        Type.COUNT,
         "0: errors and milestones, 2: a line for each attempt, 4: everything.",
         "2",
         _LOGS,
@@ -369,6 +370,12 @@ def _integer(text: str) -> int:
         raise ValueError(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
+def _count(text: str) -> int:
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    raise ValueError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+
+
 def _number(text: str) -> float:
     try:
         return float(text)
@@ -385,6 +392,7 @@ _READERS: Final[Mapping[Type, Callable[[str], Any]]] = {
     Type.FILE: str,
     Type.SWITCH: _switch,
     Type.INTEGER: _integer,
+    Type.COUNT: _count,
     Type.NUMBER: _number,
     Type.DURATION: _duration,
     Type.LIST: str,

@@ -37,6 +37,9 @@ _BEHIND_GATES: Final = (
 )
 """A feature gate, and a plugin that is a default while it is on; in the order in which they are appended."""
 
+GATE_OF: Final = {entry.name: gate for gate, entry in _BEHIND_GATES}
+"""Plugin → the feature gate without which it is no default."""
+
 BUILT_IN_NAMES: Final = frozenset(entry.name for entry in (*_DEFAULTS, *(entry for _, entry in _BEHIND_GATES)))
 """Of all built-in plugins; no other plugin may have one of these names."""
 

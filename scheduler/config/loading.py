@@ -12,7 +12,7 @@ import msgspec
 
 from scheduler.config import rendering, tandem, validation
 from scheduler.config.decoding import Stated, decode
-from scheduler.config.default_plugins import default_plugin_names
+from scheduler.config.default_plugins import BUILT_IN_NAMES
 from scheduler.config.defaults import complete
 from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.names import OWN_NAMESPACE
@@ -76,12 +76,11 @@ def examine(
     configuration = Configuration(kube, stated.tandem, stated.warnings, gates)
     if adjust is not None:
         configuration = adjust(configuration)
-    built_in = frozenset(default_plugin_names(configuration.plugin_gates))
     names = [profile.scheduler_name for profile in configuration.kube.profiles]
-    found = validation.validate(configuration.kube) + tandem.validate(configuration.tandem, built_in, names)
+    found = validation.validate(configuration.kube) + tandem.validate(configuration.tandem, BUILT_IN_NAMES, names)
     faults = stated.faults + without_followers(found, stated.faults)
     if not faults:
-        warnings = configuration.warnings + validation.warnings(configuration.kube, gates)
+        warnings = configuration.warnings + validation.warnings(configuration.kube, configuration.plugin_gates)
         configuration = msgspec.structs.replace(configuration, warnings=warnings)
     return configuration, faults
 

@@ -128,16 +128,6 @@ class _Once:
         return tuple(self._texts)
 
 
-def faults_at(
-    plugins: Plugins, points: Iterable[Point], implements: Implements, known: Collection[str]
-) -> tuple[Fault, ...]:
-    """``expand``'s faults of what these points name themselves."""
-    faults = _Once()
-    for point in points:
-        _check_specific(plugins.at(point), point, implements, known, faults)
-    return tuple(Fault("", text) for text in faults.texts)
-
-
 def _check_specific(
     plugin_set: PluginSet, point: Point, implements: Implements, known: Collection[str], faults: _Once
 ) -> None:
@@ -197,8 +187,12 @@ def _score_weights(
         weight = entry.weight or 1
         weights[entry.name] = weight
         total += weight * MAX_NODE_SCORE
+        what = "placement score" if point is Point.PLACEMENT_SCORE else "score"
         if total > MAX_TOTAL_SCORE:
-            faults.add(f"score plugins: total score of {point.title} plugins could overflow")
+            faults.add(f"{what} plugins: total score of Score plugins could overflow")
+        if weight < 0:
+            # kube-scheduler takes one that is not followed by others, or outweighed by those before it.
+            faults.add(f'{what} plugins: plugin "{entry.name}" has the weight {weight}, which must be non-negative')
     return weights
 
 

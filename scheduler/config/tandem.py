@@ -190,8 +190,8 @@ def _faults(configuration: TandemConfiguration, built_in_plugins: frozenset[str]
         value = getattr(configuration.limits, field.name)
         yield from validators.in_range(f"limits.{field.encode_name}", value, low, high)
     longest = configuration.pod_max_in_unschedulable_pods_duration
-    if longest <= 0:
-        yield invalid("podMaxInUnschedulablePodsDuration", longest, "must be greater than zero")
+    if longest < 0:
+        yield invalid("podMaxInUnschedulablePodsDuration", longest, "must be zero or positive")
 
 
 def _scope_faults(scopes: Mapping[str, LabelSelector], profiles: Sequence[str]) -> Iterator[Fault]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from scheduler.config import validators
+from scheduler.config.default_plugins import GATE_OF
 from scheduler.config.extender_validation import extender_faults
 from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.field_faults import duplicate, invalid, required, too_many
@@ -20,6 +21,8 @@ from scheduler.config.types import (
     ProfileConfiguration,
 )
 from scheduler.errors import Fault
+
+_PLACEMENTS_GATE: Final = "TopologyAwareWorkloadScheduling"
 
 KUBE_SCHEDULER_LEASE: Final = ("kube-system", "kube-scheduler")
 KUBE_SCHEDULER_PROFILE: Final = "default-scheduler"
@@ -74,17 +77,30 @@ def _warnings(configuration: KubeSchedulerConfiguration, gates: FeatureGates) ->
                 f'profiles[{index}].schedulerName: "{KUBE_SCHEDULER_PROFILE}" is kube-scheduler\'s own profile: '
                 f"{BOTH_SCHEDULE}"
             )
-        for point, placement in (
-            ("placementGenerate", profile.plugins.placement_generate),
-            ("placementScore", profile.plugins.placement_score),
-        ):
-            if placement.enabled and not gates.enabled("TopologyAwareWorkloadScheduling"):
-                yield (
-                    f"profiles[{index}].plugins.{point}.enabled: ignored: the feature gate "
-                    "TopologyAwareWorkloadScheduling is alpha and off"
-                )
+        yield from _idle_plugins(profile, f"profiles[{index}].plugins", gates)
     if configuration.delay_cache_until_active and not configuration.leader_election.leader_elect:
         yield "delayCacheUntilActive: ignored: it has no meaning without leader election"
+
+
+def _idle_plugins(profile: ProfileConfiguration, path: str, gates: FeatureGates) -> Iterator[str]:
+    """Plugins that do nothing, and points at which nothing runs, since a feature gate is off."""
+    has_placements = gates.enabled(_PLACEMENTS_GATE)
+    for name in ("multiPoint", *(point.value for point in Point)):
+        plugin_set = profile.plugins.multi_point if name == "multiPoint" else profile.plugins.at(Point(name))
+        if name in ("placementGenerate", "placementScore"):
+            if plugin_set.enabled and not has_placements:
+                yield f"{path}.{name}.enabled: {_ignored(_PLACEMENTS_GATE)}"
+            continue
+        for index, entry in enumerate(plugin_set.enabled):
+            gate = GATE_OF.get(entry.name)
+            if gate == _PLACEMENTS_GATE and not has_placements:
+                yield f"{path}.{name}.enabled[{index}]: {entry.name} is {_ignored(gate)}"
+            elif gate == "GangScheduling" and not (gates.enabled(gate) or gates.enabled("GenericWorkload")):
+                yield f"{path}.{name}.enabled[{index}]: {entry.name} is {_ignored('GenericWorkload')}"
+
+
+def _ignored(gate: str) -> str:
+    return f"ignored: the feature gate {gate} is alpha and off"
 
 
 def _leader_election_faults(election: LeaderElection) -> Iterator[Fault]:

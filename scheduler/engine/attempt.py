@@ -86,6 +86,9 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
     """Extension point → seconds."""
     statuses: dict[str, str] = msgspec.field(default_factory=dict)
     """Extension point → name of its status code, of those that came to anything but a success."""
+    failed: tuple[tuple[str, str], ...] = ()
+    """Extension point and plugin of each that ended in an error at Filter, Reserve or PreBind, where a plugin that is
+    stopped since another failed or the pod is preempted has failed, too."""
     bind_seconds: float | None = None
     """Seconds that the last write of the Binding took; None without one."""
     plugin_times: PluginTimes | None = None

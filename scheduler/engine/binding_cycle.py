@@ -367,6 +367,7 @@ class BindingCycles:
 
     def _fail(self, binding: Binding, failure: NotPlaced) -> list[Step]:
         stops: list[Step] = [StopPlugins(binding.pod.uid)] if binding.runs_plugins else []
+        binding.attempt.failed += tuple([("PreBind", name) for name in binding.running])
         self._drop(binding, BindingState.FAILED)
         return [*stops, BindingFailed(binding, failure)]
 

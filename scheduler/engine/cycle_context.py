@@ -19,7 +19,9 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.extender_round import ExtenderRound
+from scheduler.engine.outcome import NotPlaced
 from scheduler.engine.tickets import CycleTicket, GroupTicket, Tickets
+from scheduler.errors import failed_at
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.class_run import ClassRun
@@ -29,7 +31,7 @@ from scheduler.framework.post_filter import Kept
 from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
-from scheduler.messages.status import Code
+from scheduler.messages.status import Code, Refusal
 
 
 class Depth(Enum):
@@ -150,6 +152,12 @@ class Run(Struct, eq=False):
     clock: Laps
     is_large: bool = False
     """Whether it pauses between its steps: ten thousand terms take long in each of them."""
+
+    def filter_failed(self, error: Refusal) -> NotPlaced:
+        """The end of an attempt in which a Filter plugin ended in an error on a node."""
+        self.attempt.statuses["Filter"] = Code.ERROR.value
+        self.attempt.failed += (("Filter", error.plugin),)
+        return NotPlaced(failed_at("Filter", error.plugin, error.message), is_error=True)
 
     def scoring_failed(self, at: str) -> None:
         """Time the scoring as the extension point at which a plugin failed in it, which is in error."""

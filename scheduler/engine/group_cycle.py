@@ -254,7 +254,9 @@ def _beside_victims(
 
 def another(attempt: Attempt) -> Attempt:
     """A fresh record of the same attempt, for one more trial."""
-    return msgspec.structs.replace(attempt, scores={}, total={}, durations={}, statuses={}, extender_faults=())
+    return msgspec.structs.replace(
+        attempt, scores={}, total={}, durations={}, statuses={}, failed=(), extender_faults=()
+    )
 
 
 def as_nominated(info: PodInfo, context: CycleContext) -> PodInfo:

@@ -106,8 +106,11 @@ def _ask_in_turn(
                 continue
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             run.attempt.statuses[point] = Code.ERROR.value
+            run.attempt.failed += ((point, name),)
             return NotPlaced(failed_at(point, name, cause_of(error)), is_error=True)
         run.attempt.statuses[point] = answer.code.value
+        if not answer.code.is_rejection:
+            run.attempt.failed += ((point, name),)
         return _rejected(answer, name, point)
     return None
 

@@ -124,8 +124,7 @@ def _cycle(run: Run) -> Cycle:
         error = filters.error(run.context.placement) or feasible.beside_nominated.error(run.context.placement)
         run.clock.lap("Filter")
         if error is not None:
-            attempt.statuses["Filter"] = Code.ERROR.value
-            return NotPlaced(failed_at("Filter", error.plugin, error.message), is_error=True)
+            return run.filter_failed(error)
         if run.extenders.filters and feasible.count:
             problem = yield from run.extenders.filter(run.view, feasible)  # 6
             if problem is not None:

@@ -67,8 +67,8 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
             *in_range(absolute_path, absolute, 0, _MAX_INT32, "not in valid range [0, inf)"),
         ]
         if percentage == absolute == 0:
-            faults.append(invalid(percentage_path, 0, f"cannot be zero at the same time as {absolute_path}"))
-            faults.append(invalid(absolute_path, 0, f"cannot be zero at the same time as {percentage_path}"))
+            faults.append(invalid(percentage_path, 0, "cannot be zero at the same time as minCandidateNodesAbsolute"))
+            faults.append(invalid(absolute_path, 0, "cannot be zero at the same time as minCandidateNodesPercentage"))
         return tuple((fault.path, fault.message) for fault in faults)
 
     def pre_enqueue(self, pod: PodInfo, context: EnqueueContext) -> Refusal | None:

@@ -67,7 +67,7 @@ BEHIND_GATES: tuple[tuple[str, type[Plugin]], ...] = (
     ("TopologyAwareWorkloadScheduling", TopologyPlacementGenerator),
     ("TopologyAwareWorkloadScheduling", PodGroupPodsCount),
 )
-"""A feature gate, and a plugin that exists while it is on."""
+"""A feature gate, and a plugin that is a default while it is on. A profile may name it without the gate, too."""
 
 
 def registry(added: Iterable[type[Plugin]] = (), gates: FeatureGates | None = None) -> Mapping[str, type[Plugin]]:
@@ -84,3 +84,8 @@ def registry(added: Iterable[type[Plugin]] = (), gates: FeatureGates | None = No
             raise ConfigurationError([Fault("", f"a plugin named {plugin.name} already exists")])
         by_name[plugin.name] = plugin
     return by_name
+
+
+def switched_off(gates: FeatureGates) -> Mapping[str, type[Plugin]]:
+    """The built-in plugins that are no defaults since their gates are off, by name."""
+    return {plugin.name: plugin for gate, plugin in BEHIND_GATES if not gates.enabled(gate)}

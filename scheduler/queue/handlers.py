@@ -112,6 +112,8 @@ class EventHandlers:
         if old is not None and (is_same_version(old, obj) or is_overtaken(kind, old, obj)):
             return NOTHING
         self._cache.observe_object(kind, obj)
+        if old is None and (doubled := self._cache.groups.doubled(kind, obj.key)):
+            self._queue.facts.problem(doubled)
         event = object_event(kind, Action.ADD if old is None else Action.UPDATE)
         if event is not None:
             self._queue.move_all(event, old, obj, now)

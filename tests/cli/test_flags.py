@@ -71,6 +71,12 @@ def test_verbosity_may_be_written_in_every_usual_way(words: list[str]) -> None:
     assert read_flags(words).get("v") == 4
 
 
+def test_there_is_no_verbosity_below_zero() -> None:
+    assert faults_of("--v=-1") == [
+        'invalid argument "-1" for "-v, --v" flag: strconv.ParseUint: parsing "-1": invalid syntax'
+    ]
+
+
 def test_values_have_the_type_of_their_flag() -> None:
     flags = read_flags(["--leader-elect-lease-duration=20s", "--kube-api-qps", "7.5", "--secure-port=0"])
     assert flags.get("leader-elect-lease-duration") == 20 * SECOND
@@ -89,7 +95,7 @@ def test_every_fault_of_a_command_line_is_reported_at_once() -> None:
         'invalid argument "maybe" for "--leader-elect" flag: strconv.ParseBool: parsing "maybe": invalid syntax',
         "unknown flag: --nope",
         'invalid argument "x" for "--secure-port" flag: strconv.ParseInt: parsing "x": invalid syntax',
-        'invalid argument "y" for "-v, --v" flag: strconv.ParseInt: parsing "y": invalid syntax',
+        'invalid argument "y" for "-v, --v" flag: strconv.ParseUint: parsing "y": invalid syntax',
         "\"tandem run\" does not take any arguments, got 'stray'",
         "flag needs an argument: --config",
     ]

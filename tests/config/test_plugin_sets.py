@@ -188,3 +188,8 @@ def test_weights_that_overflow_in_sum_are_refused() -> None:
     )
     overflowing = expand(heavy, lambda name, point: point in POINTS[name], POINTS.keys(), "s")
     assert texts(overflowing) == ["score plugins: total score of Score plugins could overflow"]
+
+
+def test_a_weight_below_zero_is_refused() -> None:
+    followed = expanded(plugin_set("Sort Bind"), score=PluginSet((PluginEntry("Fit", -1), PluginEntry("Taint", 5))))
+    assert texts(followed) == ['score plugins: plugin "Fit" has the weight -1, which must be non-negative']

@@ -95,7 +95,7 @@ plugins:
 - {name: Mine, path: "a.b:C.D"}
 - {}
 limits: {requestsInFlight: 0, queuedWrites: "5"}
-podMaxInUnschedulablePodsDuration: 0s
+podMaxInUnschedulablePodsDuration: -1s
 """
     assert faults(text) == [
         'strict decoding error: unknown field "preemption.victims"',
@@ -111,7 +111,7 @@ podMaxInUnschedulablePodsDuration: 0s
         "plugins[3].name: Required value",
         "plugins[3].path: Required value",
         "limits.requestsInFlight: Invalid value: 0: not in valid range [24-256]",
-        "podMaxInUnschedulablePodsDuration: Invalid value: 0s: must be greater than zero",
+        "podMaxInUnschedulablePodsDuration: Invalid value: -1s: must be zero or positive",
     ]
 
 
@@ -171,3 +171,8 @@ def test_the_name_of_the_plugin_behind_it_is_taken() -> None:
     assert faults("plugins: [{name: NodeScope, path: 'a:B'}]") == [
         'plugins[0].name: Invalid value: "NodeScope": is the name of a built-in plugin'
     ]
+
+
+def test_the_longest_time_in_the_pool_may_be_nothing_as_in_kube_scheduler() -> None:
+    own = "apiVersion: tandem.scheduling/v1alpha1\nkind: TandemConfiguration\n"
+    assert load(own + "podMaxInUnschedulablePodsDuration: 0s\n").tandem.pod_max_in_unschedulable_pods_duration == 0

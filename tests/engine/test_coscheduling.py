@@ -291,6 +291,18 @@ def test_groups_of_both_apis_with_one_name_are_read_side_by_side() -> None:
     assert found is not None and found.min_count == 1
 
 
+def test_one_name_for_the_groups_of_two_apis_is_warned_of_once() -> None:
+    cluster = Coscheduling(GANGS)
+    cluster.group("g", min_count=5)
+    cluster.crd("other")
+    assert cluster.problems() == []
+    cluster.crd("g", minMember=1)
+    cluster.crd("g", version="2", minMember=2)
+    (warning,) = cluster.problems()
+    assert warning.startswith("default/g is a PodGroup of two APIs")
+    assert "that of scheduling.k8s.io speaks for it" in warning
+
+
 def test_how_long_a_member_waits_for_the_others_is_stated_or_a_minute() -> None:
     cluster = Coscheduling()
     cluster.crd("stated", minMember=1, scheduleTimeoutSeconds=10)

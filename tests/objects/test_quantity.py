@@ -77,10 +77,42 @@ def test_a_quantity_equals_its_fraction_rounded_away_from_zero(
 
 
 @given(st.integers(-(10**30), 10**30))
-def test_whole_numbers_are_rounded_away_from_zero_and_are_0_beyond_64_bits(nanos: int) -> None:
+def test_whole_numbers_are_rounded_away_from_zero_and_of_a_sum_the_last_64_bits_count(nanos: int) -> None:
     for read, unit in ((value, NANO), (milli_value, NANO // 1000)):
         rounded = ceil(Fraction(abs(nanos), unit)) * (-1 if nanos < 0 else 1)
-        assert read(nanos) == (rounded if -(2**63) <= rounded < 2**63 else 0)
+        found = read(nanos)
+        assert -(2**63) <= found < 2**63 and (found - rounded) % 2**64 == 0
+
+
+@pytest.mark.parametrize(
+    ("texts", "units", "milli"),
+    [
+        ("1e30", 0, 0),
+        ("10E", 0, 0),
+        ("9E", 9 * 10**18, 0),
+        ("1E", 10**18, 0),
+        ("10000000000T", 0, 0),
+        ("99999999999999G", 200376419520689664, 0),
+        ("999999999999999G", 2003764204206896640, 0),
+        ("9223372036854775807", 2**63 - 1, -1000),
+        ("9223372036854775808", -(2**63), 0),
+        ("18446744073709551617", 1, 1000),
+        ("26447447375973529", 26447447375973529, 8000703302263977384),
+        ("12917366625729731698G", -1468430036355386368, 7309489541377761280),
+        ("9223372036854775.807", 9223372036854776, 2**63 - 1),
+        ("9223372036854775.8071", 9223372036854776, -(2**63)),
+        ("8Ei", 2**63 - 1, -1000),
+        ("16Ei", 2**63 - 1, -1000),
+        ("1e30 1", 5076944270305263617, 4089650035136922600),
+        ("16Ei 1", -(2**63), 0),
+        ("0 10E", 0, 0),
+        ("10E 0", 0, 0),
+    ],
+)
+def test_of_more_than_64_bits_the_same_is_left_as_in_kube_scheduler(texts: str, units: int, milli: int) -> None:
+    """``Value`` and ``MilliValue`` of k8s.io/apimachinery v0.36.3 for these quantities, or for their sum."""
+    total = sum(map(parse, texts.split()))
+    assert (value(total), milli_value(total)) == (units, milli)
 
 
 def test_half_a_milli_of_a_cpu_counts_as_one_and_a_tenth_of_a_byte_as_a_byte() -> None:

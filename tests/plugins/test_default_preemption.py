@@ -95,11 +95,11 @@ def test_by_default_ten_percent_but_at_least_a_hundred_candidates_are_enough() -
             (
                 (
                     "args.minCandidateNodesPercentage",
-                    "Invalid value: 0: cannot be zero at the same time as args.minCandidateNodesAbsolute",
+                    "Invalid value: 0: cannot be zero at the same time as minCandidateNodesAbsolute",
                 ),
                 (
                     "args.minCandidateNodesAbsolute",
-                    "Invalid value: 0: cannot be zero at the same time as args.minCandidateNodesPercentage",
+                    "Invalid value: 0: cannot be zero at the same time as minCandidateNodesPercentage",
                 ),
             ),
         ),

@@ -111,6 +111,16 @@ class Groups:
         elif old is not None:
             self._groups.pop((kind, old.key), None)
 
+    def doubled(self, kind: Kind, key: str) -> str:
+        """A warning where objects of two APIs have this ``namespace/name``; "" for other kinds and names."""
+        if kind not in self._api_of or sum([(api.kind, key) in self._groups for api in self._apis]) < 2:
+            return ""
+        first, *_ = (api.kind.entry.group for api in self._apis)
+        return (
+            f"{key} is a PodGroup of two APIs, which are one group for Tandem: that of {first} speaks for it, and pods "
+            "that name either are its members. Give them different names"
+        )
+
     def restate(self, group: Group) -> None:
         """For a question, on a fork: the group's object states this."""
         self._groups[group.reference.kind, group.reference.key] = group

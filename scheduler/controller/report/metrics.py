@@ -35,6 +35,8 @@ from scheduler.queue.metrics import EVENT_BUCKETS, HINT_BUCKETS, Durations
 MAX_ATTEMPTS_LABEL = 15
 """Number of attempts from which the label ``attempts`` is ``15+``."""
 ALGORITHM_POINTS = frozenset({"PreFilter", "Filter", "PostFilter", "PreScore", "Score", "ScoreExtensionNormalize"})
+VOLUME_OPERATIONS = {"Filter": "predicate", "Reserve": "assume", "PreBind": "bind"}
+"""What kube-scheduler calls the work of VolumeBinding at an extension point."""
 QUEUES = ("active", "backoff", "unschedulable", "gated")
 
 
@@ -149,6 +151,9 @@ class SchedulerMetrics:
             "Number of allocations using devices with BindingConditions, counted per driver per scheduling attempt",
             ("profile", "driver", "status"),
         )
+        self._volume_failures = made.counter(
+            "scheduler_volume_scheduling_stage_error", "Volume scheduling stage error count", ("operation",)
+        )
         self._after_flush = made.counter(
             "scheduler_pod_scheduled_after_flush",
             "Number of pods that were successfully scheduled after being flushed from unschedulablePods due to "
@@ -183,7 +188,11 @@ class SchedulerMetrics:
             collector(registry=self.registry)
 
     def observe(self, attempt: Attempt) -> None:
-        """Counts an attempt; call it right when the attempt ends. One without a result (its pod is gone) is ignored."""
+        """Counts an attempt; call it right when the attempt ends. Of one without a result (its pod is gone) only the
+        failures of volumes count."""
+        for point, plugin in attempt.failed:
+            if plugin == "VolumeBinding" and point in VOLUME_OPERATIONS:
+                self._volume_failures.child(VOLUME_OPERATIONS[point]).add()
         result = attempt.result
         if not result:
             return

@@ -98,6 +98,9 @@ class ApiClient:
         self._other: OtherWay | None = None
         self._is_closed = False
         self._loading = asyncio.Lock()
+        self._loads = 0
+        self._failure: ConfigurationError | None = None
+        """Of the last load."""
         self._host = ""
         self.observe: RequestObserver | None = None
         """Called for each request, on its event loop."""
@@ -276,11 +279,15 @@ class ApiClient:
 
     async def _reload(self, known: Credentials | None) -> Credentials:
         """Load the credentials, unless another request has done so since ``known`` were current."""
+        loads = self._loads
         async with self._loading:
             if self._credentials is not None and self._credentials is not known:
                 return self._credentials
             try:
-                loaded = await self._source.load()
+                if self._failure is not None and self._loads > loads:
+                    # It has been tried meanwhile: an exec plugin that hangs is not waited for once a request.
+                    raise self._failure
+                loaded = await self._load()
             except ConfigurationError as error:
                 if known is None:
                     raise
@@ -291,6 +298,16 @@ class ApiClient:
             if self._directly is not Directly.NOTHING:
                 self._direct = self._direct_way(loaded)
             return loaded
+
+    async def _load(self) -> Credentials:
+        self._failure = None
+        try:
+            return await self._source.load()
+        except ConfigurationError as error:
+            self._failure = error
+            raise
+        finally:
+            self._loads += 1
 
     def _direct_way(self, credentials: Credentials) -> DirectWay | None:
         """The way to the server with these credentials; other certificates need other connections."""

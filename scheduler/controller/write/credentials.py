@@ -80,12 +80,15 @@ class CredentialSource:
         token_path: str = TOKEN_FILE,
         authority_path: str = AUTHORITY_FILE,
         clock: Callable[[], float] = time.monotonic,
+        plugin_seconds: float | None = None,
     ) -> None:
         self._settings = settings
         self._environment = environment
         self._token_path = token_path
         self._authority_path = authority_path
         self._clock = clock
+        self._plugin_seconds = plugin_seconds
+        """That an exec plugin may take; None for the usual limit."""
         self._loaded_at = 0.0
         self._life: float | None = None
         self._contexts: dict[tuple[Any, ...], ssl.SSLContext] = {}
@@ -145,7 +148,7 @@ class CredentialSource:
         with ONE_AT_A_TIME:
             from scheduler.controller.write.kubeconfig_library import read_kubeconfig
 
-        connection, expiry = await read_kubeconfig(path, self._settings.context)
+        connection, expiry = await read_kubeconfig(path, self._settings.context, self._plugin_seconds)
         if expiry is not None:
             left = (expiry - EXPIRY_MARGIN - datetime.datetime.now(datetime.UTC)).total_seconds()
             self._life = max(left, 5.0)

@@ -1,6 +1,7 @@
 """kubernetes_asyncio's reading of kubeconfigs: exec plugins, auth providers, passwords, several files merged.
 
-The only module that imports kubernetes_asyncio; it is loaded when a kubeconfig needs it (``kubeconfig.py`` says why).
+With ``exec_plugin.py`` the only module that imports kubernetes_asyncio; it is loaded when a kubeconfig needs it
+(``kubeconfig.py`` says why).
 """
 
 from __future__ import annotations
@@ -9,20 +10,28 @@ import datetime
 from pathlib import Path
 
 from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import ConfigException, load_kube_config
+from kubernetes_asyncio.config import ConfigException
+from kubernetes_asyncio.config.kube_config import KubeConfigMerger
 
+from scheduler.controller.write.exec_plugin import LimitedLoader, default_limit
 from scheduler.controller.write.kubeconfig import Connection
 
 
-async def read_kubeconfig(path: str, context: str) -> tuple[Connection, datetime.datetime | None]:
-    """The connection, and the time at which an exec plugin's credentials expire (None: they don't).
+async def read_kubeconfig(
+    path: str, context: str, plugin_seconds: float | None = None
+) -> tuple[Connection, datetime.datetime | None]:
+    """The connection, and the time at which an exec plugin's credentials expire (None: they don't). The plugin has
+    ``plugin_seconds`` to answer; None for the usual time.
 
     Raises ValueError and many other exceptions for a faulty kubeconfig.
     """
     configuration = Configuration()
     configuration.host = ""
     try:
-        loader = await load_kube_config(path, context or None, configuration, persist_config=False)
+        merged = KubeConfigMerger(path).config
+        loader = LimitedLoader(config_dict=merged, config_base_path=None, active_context=context or None)
+        loader.limit = default_limit() if plugin_seconds is None else plugin_seconds
+        await loader.load_and_set(configuration)
     except ConfigException as error:
         raise ValueError(str(error)) from error
     connection = Connection(

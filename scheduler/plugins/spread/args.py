@@ -31,14 +31,19 @@ class PodTopologySpreadArgs(msgspec.Struct, frozen=True, rename="camel"):
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: str = SYSTEM_DEFAULTING
 
+    @property
+    def is_system_defaulted(self) -> bool:
+        """An empty type is the default, as in kube-scheduler."""
+        return self.defaulting_type in ("", SYSTEM_DEFAULTING)
+
 
 def args_faults(args: PodTopologySpreadArgs, path: str) -> Iterator[Fault]:
     constraints = args.default_constraints
     type_path = child(path, "defaultingType")
-    if args.defaulting_type not in (SYSTEM_DEFAULTING, LIST_DEFAULTING):
+    if args.defaulting_type not in ("", SYSTEM_DEFAULTING, LIST_DEFAULTING):
         yield not_supported(type_path, args.defaulting_type, (SYSTEM_DEFAULTING, LIST_DEFAULTING))
-    elif args.defaulting_type == SYSTEM_DEFAULTING and constraints:
-        yield invalid(type_path, args.defaulting_type, "when .defaultConstraints are not empty")
+    elif args.is_system_defaulted and constraints:
+        yield invalid(type_path, SYSTEM_DEFAULTING, "when .defaultConstraints are not empty")
     seen: set[tuple[str, str]] = set()
     for index, constraint in enumerate(constraints):
         place = f"{child(path, 'defaultConstraints')}[{index}]"

@@ -41,7 +41,6 @@ from scheduler.plugins.spread.args import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
     SYSTEM_CONSTRAINTS,
-    SYSTEM_DEFAULTING,
     PodTopologySpreadArgs,
     args_faults,
 )
@@ -100,7 +99,7 @@ class PodTopologySpread(ScopedPlugin, CountingPlugin, PreScorePlugin, GroupScori
 
     def __init__(self, args: PodTopologySpreadArgs | None = None, node_scope: Selector = EVERYTHING) -> None:
         super().__init__(args or PodTopologySpreadArgs(), node_scope)
-        self._is_system_defaulted = self.args.defaulting_type == SYSTEM_DEFAULTING
+        self._is_system_defaulted = self.args.is_system_defaulted
         self._defaults = SYSTEM_CONSTRAINTS if self._is_system_defaulted else self.args.default_constraints
 
     @classmethod

@@ -79,7 +79,7 @@ class UtilizationShapePoint(msgspec.Struct, frozen=True, rename="camel"):
 
 class VolumeBindingArgs(msgspec.Struct, frozen=True, rename="camel"):
     bind_timeout_seconds: Int64 = 600
-    shape: tuple[UtilizationShapePoint, ...] = ()
+    shape: tuple[UtilizationShapePoint, ...] | None = None
 
 
 class Claims(Struct, AlikeState, frozen=True):
@@ -113,7 +113,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
         if args.bind_timeout_seconds < 0:
             rule = "invalid BindTimeoutSeconds, should not be a negative value"
             faults.append(invalid(f"{path}.bindTimeoutSeconds", args.bind_timeout_seconds, rule))
-        if args.shape:
+        if args.shape is not None:
             rule = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
             faults.append(invalid(f"{path}.shape", msgspec.to_builtins(args.shape), rule))
         return tuple((fault.path, fault.message) for fault in faults)

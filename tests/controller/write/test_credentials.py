@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import os
 import stat
@@ -15,6 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import (
     TOKEN_LIFE_SECONDS,
@@ -83,6 +85,51 @@ async def test_an_exec_plugin_is_run(tmp_path: Path) -> None:
     execution = {"apiVersion": version, "command": str(plugin)}
     found = await load(ConnectionSettings(kubeconfig=kubeconfig(tmp_path / "k", exec=execution)))
     assert found.authorization == "Bearer from-plugin"
+
+
+def hanging(folder: Path) -> tuple[str, Path]:
+    """A kubeconfig whose plugin never answers, and the file with the plugin's process id."""
+    plugin, started = folder / "plugin", folder / "started"
+    plugin.write_text(f"#!/bin/sh\necho $$ > {started}\nexec sleep 1000\n")
+    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
+    execution = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}
+    return kubeconfig(folder / "k", exec=execution), started
+
+
+async def test_an_exec_plugin_that_hangs_is_killed_after_its_time_and_named(tmp_path: Path) -> None:
+    path, started = hanging(tmp_path)
+    source = CredentialSource(ConnectionSettings(kubeconfig=path), {}, plugin_seconds=1.0)
+    with pytest.raises(ConfigurationError, match=r"plugin has given no credentials within 1 seconds, and was stopped"):
+        await source.load()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
+
+
+async def test_requests_that_waited_for_a_plugin_in_vain_do_not_each_wait_for_another(tmp_path: Path) -> None:
+    path, started = hanging(tmp_path)
+    client = ApiClient(CredentialSource(ConnectionSettings(kubeconfig=path), {}, plugin_seconds=1.0))
+    first, second = asyncio.create_task(client.connect()), asyncio.create_task(client.connect())
+    with pytest.raises(ConfigurationError):
+        await first
+    ran = started.read_text()
+    with pytest.raises(ConfigurationError):
+        await second
+    assert started.read_text() == ran
+    await client.close()
+
+
+async def test_a_certificate_of_an_exec_plugin_is_used_until_it_expires(tmp_path: Path) -> None:
+    version, answer = "client.authentication.k8s.io/v1", tmp_path / "answer"
+    given = {
+        "clientCertificateData": "certificate",
+        "clientKeyData": "key",
+        "expirationTimestamp": "2026-01-01T00:00:00Z",
+    }
+    answer.write_bytes(msgspec.json.encode({"apiVersion": version, "kind": "ExecCredential", "status": given}))
+    execution = {"apiVersion": version, "command": "cat", "args": [str(answer)]}
+    found, expiry = await read_kubeconfig(kubeconfig(tmp_path / "k", "https://api.example", exec=execution), "")
+    assert (found.certificate, found.key, found.token) == (b"certificate", b"key", "")
+    assert expiry == datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
 async def test_a_token_file_is_read_again_when_it_may_have_been_rotated(tmp_path: Path) -> None:

@@ -134,3 +134,9 @@ def test_a_repeated_default_constraint_is_named() -> None:
     one = TopologySpreadConstraint(max_skew=1, topology_key="k", when_unsatisfiable="DoNotSchedule")
     faults = PodTopologySpread.validate_args(PodTopologySpreadArgs((one, one), "List"), "a")
     assert faults == (("a.defaultConstraints[1]", 'Duplicate value: "{k, DoNotSchedule}"'),)
+
+
+def test_an_empty_type_of_defaults_is_the_systems() -> None:
+    args = PodTopologySpreadArgs(defaulting_type="")
+    assert PodTopologySpread.validate_args(args, "a") == ()
+    assert args.is_system_defaulted

@@ -336,6 +336,11 @@ def test_arguments_are_checked() -> None:
     )
 
 
+def test_a_shape_without_points_is_a_shape() -> None:
+    ((path, _),) = VolumeBinding.validate_args(VolumeBindingArgs(shape=()), "args")
+    assert path == "args.shape"
+
+
 def test_defaults_are_valid() -> None:
     assert VolumeBinding.validate_args(VolumeBindingArgs(), "args") == ()
 

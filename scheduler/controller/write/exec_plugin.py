@@ -1,0 +1,108 @@
+"""An exec plugin of a kubeconfig, run with a limit: kubernetes_asyncio's own run of it has none, and every request
+waits for its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from typing import Final
+
+from kubernetes_asyncio.config import ConfigException
+from kubernetes_asyncio.config.dateutil import parse_rfc3339
+from kubernetes_asyncio.config.exec_provider import ExecProvider
+from kubernetes_asyncio.config.kube_config import FileOrData, KubeConfigLoader
+
+LIMIT_SECONDS: Final = 60.0
+LOGIN_SECONDS: Final = 600.0
+"""The limit with a terminal, where a plugin may ask a person to log in."""
+
+_END_SECONDS: Final = 1.0
+"""Seconds to wait for the end of a plugin that is killed."""
+
+
+def default_limit() -> float:
+    """Seconds that a plugin may take."""
+    return LOGIN_SECONDS if _has_terminal() else LIMIT_SECONDS
+
+
+def _has_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+class LimitedLoader(KubeConfigLoader):
+    """The library's reader, whose exec plugin has ``limit`` seconds."""
+
+    limit: float
+    cert_file: str | None
+    key_file: str | None
+
+    async def load_from_exec_plugin(self) -> bool:
+        """Raises ConfigException."""
+        assert self._user is not None
+        status = await _Plugin(self._user["exec"]).credential(self.limit)
+        token, certificate, key = (status.get(each) for each in ("token", "clientCertificateData", "clientKeyData"))
+        if token:
+            self.token = f"Bearer {token}"
+        elif not (certificate and key):
+            raise ConfigException("exec: the plugin gave neither a token nor a certificate with its key")
+        if certificate and key:
+            self.cert_file, self.key_file = (
+                FileOrData(status, None, data_key_name=name, base64_file_content=False).as_file()
+                for name in ("clientCertificateData", "clientKeyData")
+            )
+        if status.get("expirationTimestamp"):
+            self.exec_plugin_expiry = parse_rfc3339(str(status["expirationTimestamp"]))
+        return True
+
+
+class _Plugin(ExecProvider):
+    """The plugin's command with its arguments and environment."""
+
+    async def credential(self, limit: float) -> dict[str, object]:
+        """The ``status`` of what the plugin answers. Raises ConfigException."""
+        name = self.args[0]
+        asked = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": {"interactive": _has_terminal()}}
+        process = await asyncio.create_subprocess_exec(
+            *self.args,
+            env={**self.env, "KUBERNETES_EXEC_INFO": json.dumps(asked)},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            output, errors = await asyncio.wait_for(process.communicate(), limit)
+        except TimeoutError as error:
+            text = f"exec: {name} has given no credentials within {limit:g} seconds, and was stopped"
+            raise ConfigException(text) from error
+        finally:
+            await _end(process)
+        if process.returncode != 0:
+            said = errors.decode(errors="replace").strip()
+            raise ConfigException(f"exec: process returned {process.returncode}" + (f". {said}" if said else ""))
+        return self._status_of(output)
+
+    def _status_of(self, output: bytes) -> dict[str, object]:
+        try:
+            answer = json.loads(output)
+        except ValueError as error:
+            raise ConfigException(f"exec: failed to decode process output: {error}") from error
+        for key in ("apiVersion", "kind", "status"):
+            if not isinstance(answer, dict) or key not in answer:
+                raise ConfigException(f"exec: malformed response. missing key '{key}'")
+        if answer["apiVersion"] != self.api_version:
+            raise ConfigException(f"exec: plugin api version {answer['apiVersion']} does not match {self.api_version}")
+        status = answer["status"]
+        if not isinstance(status, dict):
+            raise ConfigException("exec: malformed response. status is no object")
+        return status
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill the process if it still runs. Children of its own may hold its output open: they are not waited for."""
+    if process.returncode is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), _END_SECONDS)
