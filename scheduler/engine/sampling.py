@@ -34,8 +34,8 @@ def take_sample(
     """The first ``wanted`` feasible rows from place ``start`` of ``candidates`` on, wrapping, and how many were seen.
 
     The rows come back in the order in which they are met. As in kube-scheduler the search ends when one more than
-    wanted is met; the rows refused on the way up to it, and the wanted ones, count as seen. So does ``refused_first``, the
-    row of the nominated node that was looked at before all others and refused; -1: there is none.
+    wanted is met; the rows refused on the way up to it, and the wanted ones, count as seen. So does ``refused_first``,
+    the row of the nominated node that was looked at before all others and refused; -1: there is none.
     """
     if not len(candidates):
         return candidates, int(refused_first >= 0)

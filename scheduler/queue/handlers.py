@@ -347,8 +347,8 @@ class EventHandlers:
         return True
 
     def requeue_tried(self, record: QueuedPod, nomination: Nomination, now: Now) -> Fate:
-        """``requeue_failed`` after a scheduling cycle, and announce the room that the pod is nominated to no more, if the
-        watch has not shown that it was."""
+        """``requeue_failed`` after a scheduling cycle, and announce the room that the pod is nominated to no more, if
+        the watch has not shown that it was."""
         before = self._nominator.nominated_node(record.uid)
         fate = self.requeue_failed(record, nomination, now)
         self._nominated_room.decided(record.info, before, self._nominator.nominated_node(record.uid), now)

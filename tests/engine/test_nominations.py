@@ -326,6 +326,7 @@ def test_a_nomination_that_the_watch_takes_away_during_an_attempt_is_not_kept_by
     assert cluster.attempt("mid").result == UNSCHEDULABLE
     assert cluster.nominated("mid") == ""
 
+
 def _un_nominated(cluster: Cluster, name: str) -> Pod:
     cluster._store(cluster.pods[f"default/{name}"].nominated_to(""))
     return cluster.pods[f"default/{name}"]
