@@ -354,20 +354,6 @@ def test_sampling_looks_at_enough_nodes_and_the_next_pod_goes_on_behind_them() -
     assert 0 <= third < 150
 
 
-@pytest.mark.parametrize(("nominated", "counted"), [("", 101), ("n120", 102), ("n3", 101), ("gone", 101)])
-def test_a_nominated_node_that_was_refused_counts_once_among_the_nodes_that_a_sample_has_looked_at(
-    nominated: str, counted: int
-) -> None:
-    """So the next sample begins one place further on, unless it was met again on the way."""
-    cluster = Cluster(profile={"percentageOfNodesToScore": 10})
-    for number in range(150):
-        cluster.node(f"n{number}", cpu="1" if number in (3, 120) else "4")
-    cluster.pod("a", cpu="2", nominated=nominated)
-    attempt = cluster.schedule()
-    assert attempt is not None
-    assert (attempt.feasible_nodes, attempt.evaluated_nodes) == (100, counted)
-
-
 def test_without_sampling_every_node_is_scored() -> None:
     cluster = Cluster()
     cluster.nodes_like(150)
