@@ -92,8 +92,17 @@ class ApiError(SchedulerError):
 
     @property
     def is_put_off(self) -> bool:
-        """Whether the server has not looked at the request, and says when it may be sent again."""
-        return self.is_too_many_requests and self.retry_after is not None
+        """Whether the server has not carried out the request, and says when it may be sent again."""
+        is_kind = self.is_too_many_requests or self.status >= 500
+        return is_kind and self.retry_after is not None and not self.may_still_happen
+
+    @property
+    def may_still_happen(self) -> bool:
+        """Whether the API server may still carry out the request: it did not wait for etcd, or a proxy did not wait for
+        it. (An error of an admission webhook is a 500, too, but is final.)"""
+        if self.status in (0, 502, 504) or self.reason in ("Timeout", "ServerTimeout"):
+            return True
+        return self.status >= 500 and any(word in self.message for word in ("etcdserver:", "context deadline exceeded"))
 
     @property
     def is_transient(self) -> bool:

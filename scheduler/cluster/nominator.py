@@ -57,12 +57,15 @@ class Nominator:
         if node and self._is_pending(info):
             self._put(info, node)
 
-    def keep(self, info: PodInfo) -> None:
-        """Keep the pod's nomination after an attempt that decided nothing about it; without one, the status counts.
+    def keep(self, tried: PodInfo, info: PodInfo) -> None:
+        """Keep the pod's nomination after an attempt that decided nothing about it; without one, the status counts, as
+        it does if the watch has shown a change of it since the attempt began. ``tried``: the pod as it was then.
 
         kube-scheduler 1.36 takes the status alone, and so drops a nomination whose write has not come back yet.
         """
-        self.nominate(info, self._node_of.get(info.uid) or info.pod.status.nominated_node_name)
+        shown = info.pod.status.nominated_node_name
+        known = self._node_of.get(info.uid, "") if tried.pod.status.nominated_node_name == shown else ""
+        self.nominate(info, known or shown)
 
     def add(self, info: PodInfo) -> None:
         """Nominate a pod that is new in the queue as its status says."""

@@ -150,6 +150,8 @@ class Run(Struct, eq=False):
     """The same as the class cache sees it."""
     extenders: ExtenderRound
     clock: Laps
+    refused_first: int = -1
+    """The row of the nominated node, which was looked at before all others, if it was refused."""
     is_large: bool = False
     """Whether it pauses between its steps: ten thousand terms take long in each of them."""
 

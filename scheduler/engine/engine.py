@@ -136,7 +136,7 @@ class Engine(EngineParts):
             RejectWaiting: self._reject_waiting,
             CancelBinding: self.bindings.cancel,
             VictimSettled: self.room.due,
-            NominationChanged: self.reports.nomination_changed,
+            NominationChanged: self.watching.nomination_changed,
             PodsReady: self._pods_ready,
             PodsActivated: self._pods_activated,
             PermitDecided: self.bindings.permit_decided,
@@ -310,7 +310,7 @@ class Engine(EngineParts):
             self.handlers.placed(outcome.pod, now)
             return [*begun, *outcome.requests]
         queued.rejected_by(outcome.unschedulable_plugins | outcome.pending_plugins, outcome.pending_plugins)
-        fate = self.handlers.requeue_failed(queued, outcome.nomination, now)
+        fate = self.handlers.requeue_tried(queued, outcome.nomination, now)
         self.tries.failed(ended, outcome, fate)
         said = self.reports.attempt_failed(queued, ended.attempt, outcome, fate, now)
         return [*said, *making_room, *outcome.requests]

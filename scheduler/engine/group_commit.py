@@ -18,7 +18,7 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.driving import run_in_steps
 from scheduler.engine.group_attempt import UNSCHEDULABLE_GROUP, GroupResult
-from scheduler.engine.group_cycle import GroupUnit, Member, Trial
+from scheduler.engine.group_cycle import GroupUnit, Member, Trial, as_nominated
 from scheduler.engine.internal import RoomTakenBack, Step
 from scheduler.engine.outcome import CycleOutcome, GroupPermitted, NotPlaced, Placed
 from scheduler.engine.reservation import States, unreserve
@@ -76,6 +76,7 @@ class Commit:
                 outcome = _gone(member) if info is None else _left(member)
             else:
                 node, profile = outcome.pod.node_name, self._unit.profile
+                info = as_nominated(info, self._context)
                 placing = place_on(self._context, profile, info, member.attempt, now, node, is_checked=True)
                 outcome = yield from run_in_steps(placing)
         if isinstance(outcome, Placed):

@@ -38,7 +38,7 @@ from scheduler.engine.feasible import Feasible
 from scheduler.engine.outcome import NO_NODES, CycleOutcome, NotPlaced, Placed
 from scheduler.engine.post_filter_round import NOT_ASKED, run_post_filters
 from scheduler.engine.reservation import assume_and_reserve, refused_on_one_node
-from scheduler.engine.sampling import nodes_to_find, take_sample
+from scheduler.engine.sampling import nodes_to_find, percentage_in_force, take_sample
 from scheduler.engine.searching import answers_in_steps, before_reserve, looked, parsed, searching_plugins
 from scheduler.errors import PluginError, failed_at, type_and_message
 from scheduler.framework.class_run import PRE_FILTER, PRE_SCORE, ClassRun
@@ -217,10 +217,12 @@ def _nominated_node(run: Run) -> Generator[Calls, Answers, Feasible | None]:
     except PluginError:
         return None
     if refusal is not None:
+        run.refused_first = row
         return None
     feasible = Feasible(np.array([row], dtype=np.int64), is_whole_class=False)
     if run.extenders.filters:
         problem = yield from run.extenders.filter(run.view, feasible)
+        run.refused_first = row if row in feasible.refusals else -1
         if problem is not None or not feasible.count:
             return None
     run.attempt.evaluated_nodes = 1
@@ -281,11 +283,8 @@ def _fitting(run: Run) -> Feasible:
 def _sample(run: Run, feasible: Feasible) -> None:
     """Leave no more rows than the configuration wants to be found."""
     context, attempt, filters = run.context, run.attempt, run.filters
-    percentage = run.profile.percentage_of_nodes_to_score
-    if percentage is None:
-        percentage = context.percentage_of_nodes_to_score
-    if percentage is None and context.extenders and any(extender.has_filter for extender in context.extenders):
-        percentage = 0
+    own, common = run.profile.percentage_of_nodes_to_score, context.percentage_of_nodes_to_score
+    percentage = percentage_in_force(own, common, context.extenders)
     if percentage is None:
         attempt.evaluated_nodes = attempt.total_nodes
         return
@@ -297,7 +296,7 @@ def _sample(run: Run, feasible: Feasible) -> None:
     wanted = nodes_to_find(len(candidates), percentage)
     if not run.profile.score_plugins and not any(each.has_filter or each.has_prioritize for each in context.extenders):
         wanted = min(wanted, 1)
-    sample, seen = take_sample(candidates, feasible.rows, context.next_start, wanted)
+    sample, seen = take_sample(candidates, feasible.rows, context.next_start, wanted, run.refused_first)
     context.next_start = (context.next_start + seen) % context.total_nodes
     attempt.evaluated_nodes = seen
     if len(sample) < feasible.count:

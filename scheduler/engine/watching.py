@@ -11,7 +11,7 @@ from scheduler.cluster.object_store import ObjectStore
 from scheduler.engine.binding_cycle import BindingCycles
 from scheduler.engine.failure import FailureReports
 from scheduler.engine.group_reports import GroupReports
-from scheduler.engine.internal import AllocationSent, ObjectLearned, RejectWaiting, Step
+from scheduler.engine.internal import AllocationSent, NominationChanged, ObjectLearned, RejectWaiting, Step
 from scheduler.engine.machine import ReadsPods
 from scheduler.engine.making_room.room import Left, MakingRoom
 from scheduler.engine.tickets import ClaimTicket
@@ -89,6 +89,11 @@ class Watching(Struct, frozen=True):
     def allocation_sent(self, step: AllocationSent, _now: Now) -> Sequence[Step]:
         self._handlers.claim_writes.sent(step.ticket, step.claim_uid)
         return ()
+
+    def nomination_changed(self, step: NominationChanged, now: Now) -> Sequence[Step]:
+        if not step.node:
+            self._handlers.nomination_withdrawn(step.pod.uid, now)
+        return self._reports.nomination_changed(step, now)
 
     def claim_written(self, owner: ClaimTicket, outcome: WriteFinished, now: Now) -> Sequence[Step]:
         if not outcome.is_done and owner.waiting_pod:

@@ -36,6 +36,7 @@ from scheduler.queue.cluster_events import (
     pod_events,
 )
 from scheduler.queue.known_pods import KnownPods
+from scheduler.queue.nominated_room import NominatedRoom
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.queue.story import Place
@@ -75,6 +76,7 @@ class EventHandlers:
         self._queue = queue
         self.claim_writes = ClaimWrites(cache, queue)
         self._nominator = queue.nominator
+        self._nominated_room = NominatedRoom(queue)
         self._known_pods = known_pods
         self._ours = ours
 
@@ -235,8 +237,7 @@ class EventHandlers:
             self._queue.move_all(ASSIGNED_POD_DELETE, assumed, None, now)
         elif assumed is None and nominated_node and nominated_node != new.node_name:
             # kube-scheduler 1.36 sends no event here, so pods that fit in the room keep waiting.
-            released = (old or new).on_node(nominated_node)
-            self._queue.move_all(ASSIGNED_POD_DELETE, released, None, now, _at_most(released.priority))
+            self._nominated_room.ended(old or new, nominated_node, now)
         self._handled(ASSIGNED_POD_ADD)
         return Aftermath(confirmation)
 
@@ -247,7 +248,7 @@ class EventHandlers:
                 return self._assumed_pod_deleted(new.uid, now)
             return NOTHING
         place = self._queue.update(old, new, now)
-        self._announce_lost_nomination(old, new, now)
+        self._nominated_room.status_changed(old, new, now)
         if is_another:
             if place is not Place.IN_FLIGHT:
                 self._queue.add(new, now)
@@ -260,7 +261,7 @@ class EventHandlers:
         if self._ours.counts_foreign_nominations:
             self._nominator.observe_foreign(new)
             if old is not None:
-                self._announce_lost_nomination(old, new, now)
+                self._nominated_room.status_changed(old, new, now)
 
     def _pod_deleted(self, info: PodInfo, is_stale: bool, now: Now) -> Aftermath:
         known = self._known_pods.remove(info)
@@ -281,7 +282,7 @@ class EventHandlers:
         elif is_assumed:
             return self._assumed_pod_deleted(info.uid, now)
         elif self._is_ours(info) or self._ours.counts_foreign_nominations:
-            self._announce_lost_nomination(info, None, now)
+            self._nominated_room.status_changed(info, None, now)
             self._handled(PENDING_POD_DELETE)
         return NOTHING
 
@@ -296,13 +297,6 @@ class EventHandlers:
         self.claim_writes.announce_devices(now)
         self._handled(PENDING_POD_DELETE)
         return aftermath
-
-    def _announce_lost_nomination(self, old: PodInfo, new: PodInfo | None, now: Now) -> None:
-        """Send the event of freed room after a nomination ended to the pods for which the nominated pod counted, which
-        are of at most its priority."""
-        node = old.pod.status.nominated_node_name
-        if node and (new is None or new.pod.status.nominated_node_name != node):
-            self._queue.move_all(ASSIGNED_POD_DELETE, old, None, now, _at_most(old.priority))
 
     def _is_ours(self, info: PodInfo) -> bool:
         return info.pod.spec.scheduler_name in self._ours.profile_names
@@ -331,7 +325,14 @@ class EventHandlers:
         """Announce the room that a pod was nominated to, if its attempt has placed it on another node."""
         node = info.pod.status.nominated_node_name
         if node and node != info.node_name:
-            self._queue.move_all(ASSIGNED_POD_DELETE, info.on_node(node), None, now, _at_most(info.priority))
+            self._nominated_room.ended(info, node, now)
+
+    def nomination_withdrawn(self, uid: str, now: Now) -> None:
+        """A more important pod takes the node: drop a nomination that the watch has not shown, and may never show."""
+        node, info = self._nominator.nominated_node(uid), self._known_pods.by_uid(uid)
+        if node and info is not None and info.pod.status.nominated_node_name != node:
+            self._nominator.delete(uid)
+            self._nominated_room.ended(info, node, now)
 
     # --- failed attempts ----------------------------------------------------------------------------------------------
 
@@ -344,8 +345,16 @@ class EventHandlers:
         if not node or record.gating_plugin != GANG_PLUGIN:
             return False
         self._nominator.delete(record.uid)
-        self._queue.move_all(ASSIGNED_POD_DELETE, record.info.on_node(node), None, now, _at_most(record.info.priority))
+        self._nominated_room.ended(record.info, node, now)
         return True
+
+    def requeue_tried(self, record: QueuedPod, nomination: Nomination, now: Now) -> Fate:
+        """``requeue_failed`` after a scheduling cycle, and announce the room that the pod is nominated to no more, if
+        the watch has not shown that it was."""
+        before = self._nominator.nominated_node(record.uid)
+        fate = self.requeue_failed(record, nomination, now)
+        self._nominated_room.decided(record.info, before, self._nominator.nominated_node(record.uid), now)
+        return fate
 
     def requeue_failed(self, record: QueuedPod, nomination: Nomination, now: Now) -> Fate:
         """Requeue the pod of a failed attempt, whose rejectors are on the record, and end the attempt (``done``).
@@ -362,11 +371,12 @@ class EventHandlers:
             self._queue.done(record.uid)
             self._nominator.delete(record.uid)
             return Fate.GONE if latest is None else Fate.BOUND
+        tried = record.info
         record.replace_pod(latest)
         record.group = self._cache.groups.key_of(latest)
         self._queue.add_unschedulable(record, now)
         if nomination.mode is NominationMode.KEEP:
-            self._nominator.keep(latest)
+            self._nominator.keep(tried, latest)
         else:
             self._nominator.nominate(latest, nomination.node_name)
         return Fate.REQUEUED
@@ -390,7 +400,3 @@ class EventHandlers:
             self._queue.move_all(ASSIGNED_POD_DELETE, assumed, None, now, OnlyIf(lambda other: other.uid != uid))
         self.claim_writes.announce_devices(now, but=uid)
         return fate
-
-
-def _at_most(priority: int) -> OnlyIf:
-    return OnlyIf(lambda record: record.info.priority <= priority)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler.messages.commands import PatchPodStatus
 from scheduler.testing.fragments import spread_json
 from tests.engine.gangs import GANGS, ZONE, Gangs
 
@@ -30,3 +31,25 @@ def test_members_whose_nominations_are_in_each_other_s_way_take_the_room_that_wa
     run_on(cluster)
     assert (cluster.node_of("plain"), cluster.node_of("spread")) == ("n", "n")
     assert cluster.engine.cache.assumed_count == 0
+
+
+def test_a_member_placed_elsewhere_leaves_the_room_of_a_nomination_that_was_never_written() -> None:
+    """Nothing else wakes the lesser pod: by its hints the new node does not help it."""
+    gpu = {"example.com/gpu": "1"}
+    cluster = Gangs()
+    cluster.node("n", cpu="4", allocatable=gpu)
+    cluster.pod("victim", cpu="2", node="n")
+    cluster.group(min_count=1)
+    cluster.member("a", cpu="3", priority=10)
+    cluster.schedule_all()
+    assert cluster.nominated("a") == "n"
+    cluster.pod("low", cpu="2", requests=gpu)
+    cluster.schedule_all()
+    assert cluster.place("low") == "unschedulable"
+    cluster.unanswered.remove(cluster.write(PatchPodStatus, "a"))
+    cluster.fail(cluster.write(PatchPodStatus, "victim"))
+    cluster.node("m", cpu="4")
+    cluster.schedule_all()
+    cluster.advance(15)
+    cluster.schedule_all()
+    assert [cluster.node_of(name) for name in ("a", "low")] == ["m", "n"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.engine.attempt import UNSCHEDULABLE
 from scheduler.framework.plugin import PreFlight, Wait
 from scheduler.messages.claim_commands import CreateClaim
-from scheduler.messages.commands import PatchPodStatus, RunPlugin
+from scheduler.messages.commands import CallExtender, PatchPodStatus, RunPlugin
 from scheduler.messages.status import SKIP, unschedulable
 from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.pod import Pod
@@ -270,6 +271,60 @@ def test_pods_kept_off_by_a_nomination_that_the_watch_never_showed_are_woken_whe
     cluster.settle()
     assert bound(cluster, "low") == "n"
     assert "default/victim" in cluster.pods
+
+
+def _kept_off_by_an_unseen_nomination() -> Cluster:
+    """``mid`` is nominated to n, ``low`` waits because of that, and the watch has shown nothing of the nomination: its
+    write is folded into the next one, as by the writer where that follows before it has left."""
+    cluster = cluster_of("4")
+    cluster.lingering = {"victim"}
+    cluster.pod("victim", cpu="2", priority=1, node="n")
+    cluster.pod("mid", cpu="3", priority=10)
+    cluster.schedule()
+    assert cluster.nominated("mid") == "n"
+    cluster.pod("low", cpu="2", priority=5, preemption_policy="Never", tolerations=[{"operator": "Exists"}])
+    cluster.schedule()
+    assert cluster.place("low") == "unschedulable"
+    cluster.unanswered.remove(cluster.write(PatchPodStatus, "mid"))
+    return cluster
+
+
+def test_pods_kept_off_by_a_nomination_that_was_never_written_are_woken_when_its_pod_gives_it_up() -> None:
+    cluster = _kept_off_by_an_unseen_nomination()
+    cluster.node("n", cpu="4", taints=["dedicated=db:NoSchedule"])
+    cluster.engine.queue.activate(["default/mid"], cluster.now)
+    cluster.fail(cluster.write(PatchPodStatus, "victim"))
+    cluster.schedule()
+    assert cluster.nominated("mid") == ""
+    assert cluster.place("low") in ("active", "backoff")
+    cluster.advance(15)
+    cluster.schedule_all()
+    assert cluster.node_of("low") == "n"
+
+
+def test_a_nomination_that_was_never_written_ends_at_once_when_a_more_important_pod_takes_the_node() -> None:
+    """Else nothing would end it before the pod's next attempt, which would keep it."""
+    cluster = _kept_off_by_an_unseen_nomination()
+    cluster.pod("high", cpu="4", priority=20)
+    cluster.schedule()
+    assert (cluster.nominated("high"), cluster.nominated("mid")) == ("n", "")
+    assert cluster.write(PatchPodStatus, "mid").nominated_node_name == ""
+    own_status(cluster, "mid")
+    assert cluster.nominated("mid") == ""
+
+
+def test_a_nomination_that_the_watch_takes_away_during_an_attempt_is_not_kept_by_it() -> None:
+    """As when a more important pod takes the node while an extender is asked."""
+    extender = {"urlPrefix": "http://e.test", "nodeCacheCapable": True, "filterVerb": "filter"}
+    cluster = cluster_of("4", configuration={"extenders": [extender]})
+    cluster.pod("mid", cpu="3", priority=10, nominated="n", preemption_policy="Never")
+    cluster.schedule()
+    cluster.show(_un_nominated(cluster, "mid"))
+    cluster.answer(cluster.write(CallExtender), {"FailedNodes": {"n": "no"}})
+    if cluster.writes(CallExtender):
+        cluster.answer(cluster.write(CallExtender), {"FailedNodes": {"n": "no"}})
+    assert cluster.attempt("mid").result == UNSCHEDULABLE
+    assert cluster.nominated("mid") == ""
 
 
 def _un_nominated(cluster: Cluster, name: str) -> Pod:

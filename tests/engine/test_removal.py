@@ -346,3 +346,12 @@ def test_answers_to_removals_that_have_ended_are_dropped() -> None:
     cluster.unanswered.append(patch)
     cluster.succeed(patch)
     assert cluster.writes(DeletePod) == []
+
+
+def test_the_end_of_a_victim_that_stayed_since_its_preemptor_was_deleted_is_awaited_for_it_no_more() -> None:
+    """Else it is remembered for as long as the victim runs."""
+    cluster = preempting("low")
+    cluster.delete("high")
+    cluster.succeed(cluster.write(PatchPodStatus, "low"))
+    assert cluster.writes(DeletePod) == []
+    assert not cluster.engine.room._awaited._left

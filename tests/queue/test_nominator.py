@@ -48,13 +48,14 @@ def test_keeping_prefers_what_is_in_memory_over_a_status_that_is_behind() -> Non
     world = World()
     info = world.pod("a")
     world.nominator.nominate(info, "n1")
-    world.nominator.keep(world.pod("a"))
+    world.nominator.keep(world.pod("a"), world.pod("a"))
     assert world.names("n1") == ["a"]
 
 
 def test_keeping_takes_the_status_where_nothing_is_in_memory() -> None:
     world = World()
-    world.nominator.keep(world.pod("a", nominated="n1"))
+    info = world.pod("a", nominated="n1")
+    world.nominator.keep(info, info)
     assert world.names("n1") == ["a"]
 
 

@@ -25,7 +25,7 @@ from scheduler.controller.write.reservation import (
     next_write,
     path_of,
 )
-from scheduler.controller.write.writer_settings import MAX_RETRY_AFTER_SECONDS, MAX_TRIES, WriterSettings
+from scheduler.controller.write.writer_settings import MAX_PUT_OFF_TRIES, MAX_RETRY_AFTER_SECONDS, WriterSettings
 from scheduler.errors import ApiError
 from scheduler.messages.claim_commands import (
     ClaimCommand,
@@ -338,8 +338,8 @@ class ClaimRequests:
 
 
 async def _patiently(send: Callable[[], Awaitable[T]]) -> T:
-    """Wait and send again where the API server puts it off, up to ``MAX_TRIES`` times in all."""
-    for _ in range(MAX_TRIES - 1):
+    """Wait and send again where the API server puts it off, up to ``MAX_PUT_OFF_TRIES`` times in all."""
+    for _ in range(MAX_PUT_OFF_TRIES - 1):
         try:
             return await send()
         except ApiError as error:

@@ -9,9 +9,10 @@
 - UpdateObject is not: it names the version that it was made from, and a second one would be refused if the first was
   carried out. Its sender has to read the object again.
 
-A 429 with Retry-After says that the API server has not looked at the request, and when it may: the write waits for as
-long, a few times. But for an eviction, which a budget forbids in the same words; and CreateClaim waits by itself, since
-what came before of it has been carried out.
+A 429 or a server error with Retry-After says when the write may be sent again: it waits for as long, as often as in
+kube-scheduler's client (``MAX_PUT_OFF_TRIES``). But for an eviction, which a budget forbids with a 429; and for those
+that may still be carried out and are not among the ones above that are sent again: a bind's outcome is unknown then.
+CreateClaim waits by itself, since what came before of it has been carried out.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from scheduler.controller.write.outbox import ANSWERED, UNANSWERED, Cancellable,
 from scheduler.controller.write.pacing import Rank
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.reservation import ReservationEnd, Unfinished
-from scheduler.controller.write.writer_settings import MAX_RETRY_AFTER_SECONDS, MAX_TRIES
+from scheduler.controller.write.writer_settings import MAX_PUT_OFF_TRIES, MAX_RETRY_AFTER_SECONDS, MAX_TRIES
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.claim_commands import (
     ClaimCommand,
@@ -63,7 +64,7 @@ _REMOVALS: Final = (PatchPodStatus, DeletePod, EvictPod)
 """Those that may be the steps of one."""
 
 _PUT_OFF: Final = (BindPod, DeletePod, UpdateObject, ReserveClaim, UnreserveClaim, DeallocateClaim, DeleteClaim)
-"""Those that a 429 with Retry-After puts off."""
+"""Those that are sent again where they are put off: see ``ApiError.is_put_off``."""
 
 FIRST_WAIT_SECONDS: Final = 0.01
 WAIT_FACTOR: Final = 5.0
@@ -258,7 +259,7 @@ class Writer:
         refused = WriteFinished(0, False, error.status, error.reason, str(error), is_conclusive=error.is_not_found)
         if not departure.has_left:
             return refused
-        if may_still_happen(error):
+        if error.may_still_happen:
             return msgspec.structs.replace(refused, is_unknown=True)
         if error.status < 500 and not error.is_conflict:
             return refused
@@ -281,19 +282,21 @@ class Writer:
 
     @staticmethod
     def _is_worth_retrying(write: PodWrite, error: ApiError) -> bool:
-        if write.tries + 1 >= MAX_TRIES:
+        command, is_delayed = write.command, error.is_transient and error.retry_after is not None
+        if write.tries + 1 >= (MAX_PUT_OFF_TRIES if is_delayed else MAX_TRIES):
             return False
-        if isinstance(write.command, PatchPodStatus | GroupPatch):
+        if isinstance(command, PatchPodStatus | GroupPatch):
             return error.is_transient or error.is_conflict
-        if isinstance(write.command, _PUT_OFF) and error.is_put_off:
+        if isinstance(command, DeletePod | EvictPod) and (error.status == 0 or (is_delayed and error.status >= 500)):
             return True
-        return isinstance(write.command, DeletePod | EvictPod) and error.status == 0
+        return isinstance(command, _PUT_OFF) and error.is_put_off
 
     def _seconds_before(self, tries: int, error: ApiError) -> float:
         """10 ms, 50 ms, 250 ms with a jitter of a tenth, or as the server asks, up to a limit."""
-        wait = min(FIRST_WAIT_SECONDS * WAIT_FACTOR ** (tries - 1), MAX_WAIT_SECONDS)
         if error.retry_after is not None:
-            wait = max(wait, min(error.retry_after, MAX_RETRY_AFTER_SECONDS))
+            wait = min(error.retry_after, MAX_RETRY_AFTER_SECONDS)
+        else:
+            wait = min(FIRST_WAIT_SECONDS * WAIT_FACTOR ** (tries - 1), MAX_WAIT_SECONDS)
         return wait * (1.0 + 0.1 * self._jitter())
 
 
@@ -355,14 +358,6 @@ def rank_of(command: WriteCommand) -> Rank:
             return Rank.EVENT
         case _:
             return Rank.AWAITED
-
-
-def may_still_happen(error: ApiError) -> bool:
-    """Whether the API server may still carry out the request after this error: it did not wait for etcd, or a proxy did
-    not wait for it. (An error of an admission webhook is a 500, too, but is final.)"""
-    if error.status in (0, 502, 504) or error.reason in ("Timeout", "ServerTimeout"):
-        return True
-    return error.status >= 500 and any(word in error.message for word in ("etcdserver:", "context deadline exceeded"))
 
 
 def _folded(older: WriteCommand, newer: WriteCommand) -> WriteCommand | None:

@@ -7,6 +7,8 @@ from typing import Final
 from msgspec import Struct
 
 MAX_TRIES: Final = 4
+MAX_PUT_OFF_TRIES: Final = 11
+"""Where the server says when the next one may be: as many as client-go's."""
 MAX_RETRY_AFTER_SECONDS: Final = 5.0
 """Maximum seconds of a wait before a further try, however long a server asks for."""
 

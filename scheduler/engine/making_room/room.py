@@ -369,9 +369,11 @@ class MakingRoom:
         return steps
 
     def _not_gone_yet(self, removal: Removal) -> list[str]:
-        """UIDs of the victims whose termination the preemptor awaits; empty if some victims stay, or it has chosen
-        others. A victim whose binding was cancelled has gone back to the queue."""
-        if removal.has_failed or removal.is_overtaken or not removal.is_at_last:
+        """UIDs of the victims whose termination the preemptor awaits; empty if some victims stay, as where no pod waits
+        for the room any more, or it has chosen others. A victim whose binding was cancelled has gone back to the queue.
+        """
+        stays = removal.has_failed or not removal.is_at_last or not self._is_wanted(removal)
+        if stays or removal.is_overtaken:
             return []
         known = (self._known_pods.by_uid(victim.uid) for victim in removal.victims)
         return [info.uid for info in known if info is not None and info.node_name]

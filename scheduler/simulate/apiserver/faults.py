@@ -24,7 +24,7 @@ class Fault(Struct):
     code: int = 500
     reason: str = "InternalError"
     message: str = "injected fault"
-    retry_after: int = 0
+    retry_after: float = 0
     seconds: float = 0.0
     body: bytes = b""
 
@@ -39,7 +39,7 @@ class Faults(Struct):
 
     def fail(
         self, method: str, path: str, code: int, *, times: int = 1, reason: str = "InternalError",
-        message: str = "injected fault", retry_after: int = 0,
+        message: str = "injected fault", retry_after: float = 0,
     ) -> None:  # fmt: skip
         """Answers the next `times` matching requests with this status without serving them."""
         fault = Fault("status", method, path, times, code, reason, message, retry_after)

@@ -1,4 +1,4 @@
-"""Writes that an overloaded API server refuses with a 429 and says when they may come again."""
+"""Writes that an API server refuses with a 429 or a 5xx, and says when they may come again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.controller.write.client import ApiClient
 from scheduler.messages.claim_commands import CreateClaim, DeallocateClaim
-from scheduler.messages.commands import BindPod, DeletePod, UpdateObject
+from scheduler.messages.commands import BindPod, DeletePod, EvictPod, UpdateObject
 from scheduler.messages.references import ClaimReference
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.cluster import EmbeddedCluster
@@ -30,9 +30,9 @@ async def test_a_bind_that_an_overloaded_server_puts_off_is_sent_again_and_binds
     assert (await read(client, f"{PODS}/a"))["spec"]["nodeName"] == "n1"
 
 
-@pytest.mark.parametrize(("times", "retry_after"), [(1, 0), (4, 1)])
+@pytest.mark.parametrize(("times", "retry_after"), [(1, 0), (11, 0.02)])
 async def test_a_bind_that_is_refused_for_good_or_too_often_has_failed(
-    cluster: EmbeddedCluster, client: ApiClient, times: int, retry_after: int
+    cluster: EmbeddedCluster, client: ApiClient, times: int, retry_after: float
 ) -> None:
     pod = await new_pod(client)
     cluster.faults.fail("POST", BINDING, 429, times=times, reason="TooManyRequests", retry_after=retry_after)
@@ -56,6 +56,45 @@ async def test_a_victim_s_deletion_and_an_update_are_sent_again_too(
         writer.submit(UpdateObject(2, Kind.NODE, "spare", changes))
         assert await writer.settle(5)
     assert sorted((outcome.ticket, outcome.is_done) for outcome in outcomes) == [(1, True), (2, True)]
+
+
+@pytest.mark.parametrize(("code", "times"), [(503, 1), (500, 10), (429, 10)])
+async def test_a_bind_that_a_server_in_trouble_puts_off_is_sent_again_as_often_as_by_kube_scheduler(
+    cluster: EmbeddedCluster, client: ApiClient, code: int, times: int
+) -> None:
+    pod = await new_pod(client)
+    cluster.faults.fail("POST", BINDING, code, times=times, retry_after=0.02)
+    async with writing(client) as (writer, outcomes):
+        writer.submit(BindPod(1, pod, "n1"))
+        assert await writer.settle(5)
+    assert [(outcome.ticket, outcome.is_done) for outcome in outcomes] == [(1, True)]
+    assert (await read(client, f"{PODS}/a"))["spec"]["nodeName"] == "n1"
+
+
+async def test_a_bind_that_may_still_be_carried_out_has_an_unknown_outcome_also_with_a_retry_after(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    """Its room stays taken until the engine has sent it again and knows."""
+    pod = await new_pod(client)
+    cluster.faults.fail("POST", BINDING, 504, reason="Timeout", retry_after=0.02)
+    async with writing(client) as (writer, outcomes):
+        writer.submit(BindPod(1, pod, "n1"))
+        assert await writer.settle(5)
+    assert [(one.is_done, one.status, one.is_unknown) for one in outcomes] == [(False, 504, True)]
+
+
+@pytest.mark.parametrize("code", [500, 503, 504])
+@pytest.mark.parametrize("is_eviction", [False, True])
+async def test_a_victim_s_removal_is_sent_again_after_any_server_error_with_a_retry_after(
+    cluster: EmbeddedCluster, client: ApiClient, code: int, is_eviction: bool
+) -> None:
+    pod = await new_pod(client, node="n1")
+    method, path = ("POST", "/pods/a/eviction") if is_eviction else ("DELETE", "/pods/a")
+    cluster.faults.fail(method, path, code, times=10, retry_after=0.02)
+    async with writing(client) as (writer, outcomes):
+        writer.submit(EvictPod(1, pod) if is_eviction else DeletePod(1, pod))
+        assert await writer.settle(5)
+    assert [(outcome.ticket, outcome.is_done) for outcome in outcomes] == [(1, True)]
 
 
 @pytest.mark.parametrize("part", ["", "/status"])
