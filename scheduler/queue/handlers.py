@@ -363,14 +363,12 @@ class EventHandlers:
         that the next attempt of any pod already sees it.
         """
         latest = self._known_pods.get(record.key)
-        if latest is not None and latest.uid != record.uid:
+        if latest is None or latest.uid != record.uid or latest.node_name:
             self._queue.done(record.uid)
             self._nominator.delete(record.uid)
-            return Fate.RECREATED
-        if latest is None or latest.node_name:
-            self._queue.done(record.uid)
-            self._nominator.delete(record.uid)
-            return Fate.GONE if latest is None else Fate.BOUND
+            if latest is None:
+                return Fate.GONE
+            return Fate.BOUND if latest.uid == record.uid else Fate.RECREATED
         tried = record.info
         record.replace_pod(latest)
         record.group = self._cache.groups.key_of(latest)
