@@ -233,7 +233,7 @@ def _remove_pod(trial: Trial, edit: RemovePod, _consequences: Consequences) -> N
     found = trial.placed(edit.pod)
     if found is None:
         raise WrongQuestion(f"pod {shown(edit.pod)} is on no node")
-    trial.cache.remove_pod(found.uid)
+    trial.remove(found)
 
 
 def _put(trial: Trial, edit: PutObject, consequences: Consequences) -> None:
@@ -276,7 +276,10 @@ def _put_pod(trial: Trial, pod: Pod, consequences: Consequences) -> None:
     _ = info.requests, info.charged
     placed, known = trial.placed(pod.key), trial.known_pods.get(pod.key)
     if placed is not None:
-        trial.cache.remove_pod(placed.uid)
+        if placed.uid == pod.uid:
+            trial.cache.remove_pod(placed.uid)
+        else:
+            trial.remove(placed)
     elif known is not None and not known.node_name:
         trial.cache.groups.pending_gone(known)
         trial.cache.nominator.delete(known.uid)
