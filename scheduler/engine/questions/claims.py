@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.volumes.csi import claim_key, is_made_for
 from scheduler.objects.kinds import Kind
@@ -22,12 +23,18 @@ from scheduler.objects.storage import (
     BIND_COMPLETED_ANNOTATION,
     BOUND_BY_CONTROLLER_ANNOTATION,
     SELECTED_NODE_ANNOTATION,
+    STORAGE_CLASS_ANNOTATION,
     PersistentVolumeClaim,
     PersistentVolumeClaimStatus,
     StorageClass,
 )
 
 _OF_A_BOUND_CLAIM: Final = (BIND_COMPLETED_ANNOTATION, BOUND_BY_CONTROLLER_ANNOTATION, SELECTED_NODE_ANNOTATION)
+
+_DEFAULT_CLASS: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
 
 
 def release_devices(cache: ClusterCache, gone: PodInfo) -> None:
@@ -64,6 +71,19 @@ def make_claims_again(cache: ClusterCache, old: PodInfo, new: PodInfo) -> PodInf
         return new
     status = msgspec.structs.replace(new.pod.status, resource_claim_statuses=statuses)
     return PodInfo(msgspec.structs.replace(new.pod, status=status))
+
+
+def in_a_class(objects: ObjectStore, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """A new claim of volumes: in the default class if it names none, as the API server has it."""
+    if claim.spec.storage_class_name is not None or STORAGE_CLASS_ANNOTATION in claim.annotations:
+        return claim
+    classes = objects.all_of(StorageClass).values()
+    defaults = [one for one in classes if any(one.annotations.get(key) == "true" for key in _DEFAULT_CLASS)]
+    if not defaults:
+        return claim
+    newest = max(one.metadata.creation_timestamp or "" for one in defaults)
+    name = min(one.name for one in defaults if (one.metadata.creation_timestamp or "") == newest)
+    return msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, storage_class_name=name))
 
 
 def _claim_names(info: PodInfo) -> Iterator[str]:

@@ -7,18 +7,19 @@ from typing import Any
 import pytest
 
 from scheduler.engine.questions.capacity import capacity
-from scheduler.engine.questions.edits import Drain, RemovePod
+from scheduler.engine.questions.edits import Drain, RemovePod, WrongQuestion
 from scheduler.engine.questions.evictions import MIRROR
 from scheduler.engine.questions.what_helps import what_helps
 from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION, ResourceClaim
 from scheduler.testing.documents import pod_json
 from scheduler.testing.objects import build
-from tests import device_documents
+from tests import builders, device_documents
 from tests.engine.driver import Cluster
 from tests.engine.gangs import Gangs
-from tests.engine.questions.asking import OWNER, answered, ask, asked, nodes_of
+from tests.engine.questions.asking import OWNER, answered, ask, asked, deployment, nodes_of
 
+DEFAULT = {"name": "fast", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
 RESOURCE = "example.com/gpu"
 FROM_TEMPLATE: dict[str, Any] = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpus"}]}
 
@@ -139,3 +140,97 @@ def test_the_pods_that_a_group_lacks_have_claims_of_their_own() -> None:
     cluster.member("first", cpu="1", spec=FROM_TEMPLATE, status=statuses)
     found = answered(cluster, what_helps(cluster.engine, "default/g", cluster.now))
     assert "create 1 more pod like default/first" in [one.text for one in found.helps]
+
+
+def _stateful_set(replicas: int = 1, **spec: Any) -> dict[str, Any]:
+    """``db``, each of whose pods has a volume of its own."""
+    manifest = {**deployment(replicas, name="db"), "kind": "StatefulSet"}
+    template = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    manifest["spec"] |= {"volumeClaimTemplates": [template], **spec}
+    return manifest
+
+
+def _with_storage(*, wait: bool = True) -> Cluster:
+    """Three nodes, each with the label disk; the default class reaches n1 alone."""
+    cluster = Cluster()
+    for number in range(3):
+        cluster.node(f"n{number}", cpu="4", labels={"disk": f"n{number}"})
+    there = [{"disk": ["n1"]}]
+    cluster.show(builders.storage_class("fast", topologies=there, wait=wait, metadata=DEFAULT))
+    return cluster
+
+
+def test_a_stateful_set_s_pods_go_where_the_volumes_of_its_claim_templates_can_be() -> None:
+    answer = ask(_with_storage(), workloads=asked(_stateful_set(3)))
+    assert nodes_of(answer) == {"db-0": "n1", "db-1": "n1", "db-2": "n1"}
+    assert not answer.notes
+
+
+def test_a_stateful_set_s_pod_takes_the_claim_of_its_name_that_is_left_of_an_earlier_one() -> None:
+    cluster = _with_storage()
+    there = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["n2"]}]}
+    cluster.show(builders.volume("pv", storage_class="fast", node_affinity=[there], phase="Bound"))
+    cluster.show(builders.claim("data-db-1", storage_class="fast", volume="pv"))
+    answer = ask(cluster, workloads=asked(_stateful_set(2)))
+    assert nodes_of(answer) == {"db-0": "n1", "db-1": "n2"}
+
+
+def test_an_evicted_pod_of_a_stateful_set_keeps_its_claims_and_labels() -> None:
+    cluster = _with_storage()
+    there = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["n0", "n2"]}]}
+    cluster.show(builders.volume("pv", storage_class="fast", node_affinity=[there], phase="Bound"))
+    cluster.show(builders.claim("data-db-0", storage_class="fast", volume="pv"))
+    labels = {"statefulset.kubernetes.io/pod-name": "db-0", "controller-revision-hash": "db-1"}
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}
+    owner = {"ownerReferences": [{"kind": "StatefulSet", "name": "db", "uid": "set", "controller": True}]}
+    cluster.pod("db-0", cpu="1", node="n0", labels=labels, volumes=[volume], metadata=owner)
+    term = {"topologyKey": "disk", "labelSelector": {"matchLabels": labels}}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    answer = ask(cluster, Drain("n0"), workloads=asked(pod_json("beside", spec={"affinity": near})))
+    assert nodes_of(answer) == {"db-0": "n2", "beside": "n2"}
+
+
+def test_further_pods_of_a_stateful_set_come_after_those_that_it_has() -> None:
+    cluster = _with_storage()
+    cluster.pod("db-0", cpu="1", node="n0")
+    assert list(nodes_of(ask(cluster, workloads=asked(_stateful_set(2))))) == ["db-1", "db-2"]
+    later = ask(cluster, workloads=asked(_stateful_set(2, ordinals={"start": 5})))
+    assert list(nodes_of(later)) == ["db-5", "db-6"]
+
+
+def test_pods_of_a_stateful_set_have_the_labels_of_their_revision() -> None:
+    cluster = _with_storage(wait=False)
+    for number in range(3):
+        cluster.pod(f"old-{number}", node=f"n{number}", labels={"app": "db", "controller-revision-hash": "old"})
+    selector = {"matchLabels": {"app": "db"}}
+    term = {"topologyKey": "disk", "labelSelector": selector, "matchLabelKeys": ["controller-revision-hash"]}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    manifest = _stateful_set(3)
+    manifest["spec"]["template"]["spec"]["affinity"] = affinity
+    assert set(nodes_of(ask(cluster, workloads=asked(manifest))).values()) == {"n0", "n1", "n2"}
+
+
+def test_volumes_of_a_class_that_provides_them_at_once_are_left_out_and_the_answer_says_so() -> None:
+    answer = ask(_with_storage(wait=False), workloads=asked(_stateful_set(1)))
+    assert answer.placed == 1
+    assert answer.notes == ("volumes of db that are provided before their pods are tried were left out",)
+
+
+def test_generic_ephemeral_volumes_of_asked_pods_are_made_where_they_can_be() -> None:
+    template = {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": "1Gi"}}}}}
+    manifest = deployment(2, volumes=[{"name": "scratch", "ephemeral": template}])
+    assert set(nodes_of(ask(_with_storage(), workloads=asked(manifest))).values()) == {"n1"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"volumeClaimTemplates": [{"metadata": {"name": "Data"}}]}, "name of a volume claim template 'Data' must"),
+        ({"volumeClaimTemplates": [1]}, "the manifest can't be read"),
+        ({"volumeClaimTemplates": [{"metadata": {"name": "a"}, "spec": 1}]}, "spec must be a mapping"),
+        ({"ordinals": {"start": "2"}}, "ordinals.start must be a number from 0 on"),
+    ],
+)
+def test_wrong_parts_of_a_stateful_set_are_named(spec: dict[str, Any], text: str) -> None:
+    with pytest.raises(WrongQuestion, match=text):
+        ask(_with_storage(), workloads=asked(_stateful_set(1, **spec)))
