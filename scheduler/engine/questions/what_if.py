@@ -32,7 +32,7 @@ from scheduler.engine.questions.answers import (
     Room,
 )
 from scheduler.engine.questions.asked_pods import AskedPods
-from scheduler.engine.questions.edits import Consequences, Edit, WrongQuestion, apply_edits
+from scheduler.engine.questions.edits import Consequences, Edit, WrongQuestion, apply_edits, priority_classes
 from scheduler.engine.questions.evictions import Evictions
 from scheduler.engine.questions.names import WrongName
 from scheduler.engine.questions.refusals import refusals_of
@@ -121,7 +121,8 @@ class _Prediction:
         self._sort = next(iter(self._trial.profiles.values())).queue_sort
         self._heap: list[tuple[SortKey, int, PodInfo, str, str, tuple[Workload, int] | None]] = []
         self._serial = 0
-        self._consequences = Consequences()
+        self._priorities = Priorities(engine.known_pods, priority_classes(question.edits))
+        self._consequences = Consequences(self._priorities)
         self._placements: list[Placement] = []
         self._placed = self._pending = self._steps = 0
         self._chance = self._have_more_waited = False
@@ -144,7 +145,7 @@ class _Prediction:
     # --- who is tried -------------------------------------------------------------------------------------------------
 
     def _workloads(self) -> Generator[None, None, list[Workload]]:
-        priorities = Priorities(self._engine.known_pods)
+        priorities = self._priorities
         ours = next(iter(self._trial.profiles))
         found = []
         for serial, asked in enumerate(self._question.workloads):
