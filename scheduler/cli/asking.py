@@ -19,6 +19,8 @@ from scheduler.cli.printable import printable_page
 from scheduler.config.names import OWN_NAMESPACE
 from scheduler.errors import ConfigurationError, Fault
 
+OTHER_FORM: Final = (LookupError, TypeError, ValueError, AttributeError)
+"""What printing a page may raise that is not Tandem's, or one of another version."""
 LEASE: Final = f"{OWN_NAMESPACE}/tandem-scheduler"
 
 
@@ -166,5 +168,14 @@ def show_page(
     console = Console()
     if source.is_past:
         console.print(f"At {source.at:%Y-%m-%dT%H:%M:%SZ}")
-    print_page(page, console)
+    try:
+        print_page(page, console)
+    except OTHER_FORM:
+        complain(other_form(path))
+        return 1
     return 0
+
+
+def other_form(path: str) -> str:
+    """Why a page can't be shown that raised one of ``OTHER_FORM``."""
+    return f"{path}: the answer has another form than this version reads; --json prints it as it is"

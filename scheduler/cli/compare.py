@@ -3,38 +3,52 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from scheduler.cli.recorded import Maker, Until, stretches
+from scheduler.cli.complaint import complain
+from scheduler.cli.recorded import Maker, Stretch, Until, stretches
 from scheduler.cli.tables import table
-from scheduler.config.loading import Configuration
+from scheduler.config.feature_gates import parse_feature_gates
+from scheduler.config.loading import load
 from scheduler.engine.recording.door import Beginning, NewConfiguration, NextPod
 from scheduler.engine.recording.otherwise import Otherwise, Outcomes, Waits, outcomes_of
-from scheduler.engine.recording.replay import Made, RecordedInput, Replay
+from scheduler.engine.recording.replay import RecordedInput, Replay
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.commands import BindPod, DeletePod, EvictPod
-from scheduler.messages.stimuli import ObjectObserved
+from scheduler.messages.stimuli import ExtenderAnswered, ObjectObserved
 from scheduler.objects.pod import Pod
+from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.user_plugins.loading import PluginClasses
+
+_CLAIMS: Final = "devices are allocated as recorded: pods with claims for devices go where the recorded ones are"
+_EXTENDERS: Final = "the recorded scheduler asked extenders, which can't be asked: the other decides without them"
 
 
 class Comparison:
-    """Both configurations side by side over one stretch of a recording."""
+    """Both configurations side by side over one stretch of a recording. ``text``: the other configuration."""
 
-    def __init__(self, maker: Maker, made: Made) -> None:
+    def __init__(self, maker: Maker, text: bytes | None) -> None:
         self._maker = maker
-        self._made = made
+        self._text = text
         self._waits = Waits()
         self._victims: set[str] = set()
+        self._notes: dict[str, None] = {}
         self._other: Otherwise
 
     def begin(self, _recorded: Replay, beginning: Beginning) -> None:
+        """Raises ConfigurationError, also for extenders: they can't be asked."""
+        # The gates are flags of the process, and no part of the file: without them groups would be none.
+        gates = parse_feature_gates(beginning.configurations[-1].gates)
+        configuration = load(self._text, gates=gates)
+        if configuration.kube.extenders:
+            raise ConfigurationError([Fault("extenders", "can't be asked about a recording")])
         replay = Replay(self._maker)
-        replay.begin(beginning, instead=self._made)
-        self._waits, self._victims = Waits(), set()
+        replay.begin(beginning, instead=self._maker.made_of(configuration))
+        self._waits, self._victims, self._notes = Waits(), set(), {}
         self._other = Otherwise(replay.engine)
 
     def watch(self, replay: Replay, recorded: RecordedInput) -> None:
@@ -42,6 +56,10 @@ class Comparison:
         input_, now = recorded.input, recorded.now
         if isinstance(input_, ObjectObserved) and isinstance(input_.object, Pod):
             self._waits.seen(input_.object, now)
+        elif isinstance(input_, ObjectObserved) and isinstance(input_.object, ResourceClaim):
+            self._notes[_CLAIMS] = None
+        elif isinstance(input_, ExtenderAnswered):
+            self._notes[_EXTENDERS] = None
         for command in replay.commands:
             if isinstance(command, BindPod):
                 self._waits.bound(command.pod.uid, now)
@@ -52,6 +70,15 @@ class Comparison:
         elif not isinstance(input_, NewConfiguration):
             self._other.apply(input_, now, self._victims)
 
+    def notes(self, stretch: Stretch) -> list[str]:
+        """What the outcomes leave out."""
+        if stretch.replay.engine.cache.objects.all_of(ResourceClaim):
+            self._notes[_CLAIMS] = None
+        if stretch.difference is not None:
+            number = stretch.difference.number
+            self._notes[f"compared up to input {number}, which this version decides otherwise than recorded"] = None
+        return list(self._notes)
+
     def outcomes(self, replay: Replay) -> tuple[Outcomes, Outcomes]:
         """What was recorded, and what the other configuration makes of it."""
         if replay.last is not None:
@@ -60,28 +87,29 @@ class Comparison:
         return recorded, outcomes_of(self._other.engine, self._other.waits, self._other.victims)
 
 
-def compare(
-    place: Path, configuration: Configuration, until: Until | None, classes: PluginClasses, as_json: bool
-) -> int:
-    """Raises ConfigurationError, also for extenders: they can't be asked."""
-    if configuration.kube.extenders:
-        raise ConfigurationError([Fault("extenders", "can't be asked about a recording")])
+def compare(place: Path, text: bytes | None, until: Until | None, classes: PluginClasses, as_json: bool) -> int:
+    """Raises ConfigurationError. ``text``: the other configuration."""
     maker = Maker(classes)
-    comparison = Comparison(maker, maker.made_of(configuration))
+    comparison = Comparison(maker, text)
     reports = []
     for stretch in stretches(place, maker, until, comparison.watch, comparison.begin):
+        problem = stretch.problem
         if stretch.replay.last is None:
-            raise ConfigurationError([Fault("", stretch.problem)])
+            complain(problem or f"{stretch.paths[0]}: it holds no input")
+            continue
+        if problem:
+            complain(problem)
         recorded, other = comparison.outcomes(stretch.replay)
-        reports.append({"files": [str(path) for path in stretch.paths], "recorded": recorded, "other": other})
+        files, notes = [str(path) for path in stretch.paths], comparison.notes(stretch)
+        reports.append({"files": files, "recorded": recorded, "other": other, "notes": notes})
         if not as_json:
-            _print(str(stretch.paths[0]), recorded, other)
+            _print(files[0], recorded, other, notes)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(reports), indent=2).decode())
-    return 0
+    return 0 if reports else 1
 
 
-def _print(file: str, recorded: Outcomes, other: Outcomes) -> None:
+def _print(file: str, recorded: Outcomes, other: Outcomes, notes: list[str]) -> None:
     console = Console()
     console.print(f"[bold]{escape(file)}[/bold]")
     rows = table("", "Recorded", "Other")
@@ -100,3 +128,5 @@ def _print(file: str, recorded: Outcomes, other: Outcomes) -> None:
         rows.add_row(f"{escape(unit)} free, of {room.of}", str(room.free), str(there.free))
         rows.add_row(f"{escape(unit)}, largest pod that fits", str(room.largest), str(there.largest))
     console.print(rows)
+    for note in notes:
+        console.print(f"Note: {note}")

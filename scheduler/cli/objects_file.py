@@ -19,6 +19,7 @@ from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import READ_KINDS, Kind, decode, kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
+from scheduler.objects.quantity import InvalidQuantity
 from scheduler.objects.salvage import DECODER_ERRORS
 
 MAX_FILE_BYTES: Final = 2**30
@@ -80,13 +81,17 @@ def _raw_objects(text: bytes) -> Iterator[bytes | msgspec.Raw]:
 def engine_of(objects: Iterable[ApiObject]) -> tuple[Engine, Now]:
     """An engine that has seen the objects, and its time.
 
-    Each scheduler that a waiting pod names decides as kube-scheduler does by default.
+    Each scheduler that a waiting pod names decides as kube-scheduler does by default. Raises ConfigurationError for a
+    quantity that is none: quantities are read only here.
     """
     seen = list(objects)
     now = Now(time.monotonic(), time.time_ns())
     engine = build_engine(load(_default_configuration(seen)), started=now)
     for obj in seen:
-        engine.handle(ObjectObserved(kind_of(obj), obj), now)
+        try:
+            engine.handle(ObjectObserved(kind_of(obj), obj), now)
+        except InvalidQuantity as error:
+            raise _fault(f"{kind_of(obj).entry.name} {obj.key}: {error}") from error
     engine.handle(Synced(), now)
     return engine, now
 

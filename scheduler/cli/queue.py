@@ -15,7 +15,7 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from scheduler.cli.asking import Asking, Source, show_page
+from scheduler.cli.asking import OTHER_FORM, Asking, Source, other_form, show_page
 from scheduler.cli.complaint import complain, remark
 from scheduler.cli.connection import Unanswered
 from scheduler.cli.context_namespace import context_namespace
@@ -186,11 +186,6 @@ def _watch(
         try:
             body = source.fetch(path, None)
             page = printable_page(body)
-        except (Unanswered, msgspec.DecodeError, RecursionError) as error:
-            if shown != str(error):
-                complain(str(error))
-            shown = str(error)
-        else:
             summary = _summary_of(page)
             if shown != summary:
                 if print_page is None:
@@ -199,4 +194,13 @@ def _watch(
                     console.print(f"--- {datetime.now(UTC):%H:%M:%S}", highlight=False)
                     print_page(page, console)
             shown = summary
+            text = ""
+        except (Unanswered, msgspec.DecodeError, RecursionError) as error:
+            text = str(error)
+        except OTHER_FORM:
+            text = other_form(path)
+        if text:
+            if shown != text:
+                complain(text)
+            shown = text
         time.sleep(interval_seconds)

@@ -19,7 +19,6 @@ from scheduler.cli.complaint import complain
 from scheduler.cli.options import argument, option
 from scheduler.cli.prepare import read_configuration
 from scheduler.cli.recorded import Maker, Stretch, classes_of, stretches, until_of, why_not_provable
-from scheduler.config.loading import load
 from scheduler.messages.now import Now
 
 SAME, DIFFERENT, NOT_PROVABLE = 0, 1, 2
@@ -49,8 +48,7 @@ def replay(options: ReplayOptions) -> int:
     if options.anonymise is not None:
         return write_anonymous(options.place, options.anonymise, classes, stop)
     if options.config:
-        configuration = load(read_configuration(options.config))
-        return compare(options.place, configuration, stop, classes, options.as_json)
+        return compare(options.place, read_configuration(options.config), stop, classes, options.as_json)
     code = SAME
     reports = []
     for stretch in stretches(options.place, Maker(classes), stop):

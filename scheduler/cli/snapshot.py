@@ -25,7 +25,7 @@ from scheduler.compose import build_engine
 from scheduler.config.loading import Configuration, load
 from scheduler.controller.loop import read_clock
 from scheduler.controller.record.recorder import FRAME_BYTES
-from scheduler.controller.record.segments import About, SegmentWriter, new_file, segment_head
+from scheduler.controller.record.segments import MAGIC, About, SegmentWriter, new_file, segment_head
 from scheduler.controller.serve.snapshot_page import PATH
 from scheduler.controller.watch.pages import LIST_TIMEOUT_SECONDS, Pages
 from scheduler.controller.watch.reflector import PAGE_SIZE
@@ -99,6 +99,8 @@ def _write(options: SnapshotOptions, file: Path) -> None:
         _from_api(file, access, _configuration(options.config, options.as_scheduler))
         return
     body = fetch(PATH, access) if access.server else fetch_from_leader(PATH, access, os.environ)
+    if not body.startswith(MAGIC):
+        raise Unanswered(f"{PATH}: the answer is no snapshot")
     with new_file(file) as target:
         target.write(body)
 

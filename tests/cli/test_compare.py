@@ -11,7 +11,9 @@ from scheduler.cli.main import main
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.world_trouble import CALM
 from scheduler.testing.documents import node_json, pod_json
+from tests import device_documents
 from tests.controller.record.test_recorder import RecordedWorld
+from tests.engine.gangs import GANGS
 
 FIT = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -75,3 +77,58 @@ def test_the_same_configuration_makes_the_same_of_it(tmp_path: Path, capsys: pyt
     config.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
     before, after = outcomes(capsys, tmp_path / "recording", config)
     assert (before["placed"], before["room"]) == (after["placed"], after["room"])
+
+
+DEFAULTS = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def a_gang_without_room(folder: Path) -> None:
+    """A group of which one of three pods finds no node."""
+    made = RecordedWorld(folder, seed=3, gates=GANGS)
+    world, made.world.trouble = made.world, CALM
+    for name, _ in list(world.facts.of(Kind.NODE)):
+        world.delete(Kind.NODE, name)
+    world.create(Kind.NODE, node_json("n0", cpu="2"))
+    world.run_for(5)
+    gang = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+    world.create(Kind.POD_GROUP, {"metadata": {"name": "g", "namespace": "default"}, "spec": gang})
+    for number in range(3):
+        spec = {"schedulingGroup": {"podGroupName": "g"}}
+        world.create(Kind.POD, pod_json(f"g{number}", cpu="1", spec=spec))
+    world.create(Kind.RESOURCE_CLAIM, device_documents.claim("unused", "gpus"))
+    world.run_for(30)
+    made.close()
+    assert not world.bound()
+
+
+def test_groups_are_groups_for_the_other_configuration_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a_gang_without_room(tmp_path / "recording")
+    config = tmp_path / "config.yaml"
+    config.write_text(DEFAULTS)
+    before, after = outcomes(capsys, tmp_path / "recording", config)
+    assert (before["placed"], after["placed"], after["waiting"]) == (0, 0, 3)
+
+
+def test_the_comparison_says_that_devices_are_those_of_the_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a_gang_without_room(tmp_path / "recording")
+    config = tmp_path / "config.yaml"
+    config.write_text(DEFAULTS)
+    assert main(["replay", str(tmp_path / "recording"), "--config", str(config)]) == 0
+    assert "Note: devices are allocated as recorded" in " ".join(capsys.readouterr().out.split())
+
+
+def test_damaged_files_are_named_and_the_others_are_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "recording"
+    recorded(folder)
+    damaged = folder / f"0{min(path.name for path in folder.iterdir())}"
+    damaged.write_bytes(min(folder.iterdir()).read_bytes()[:40])
+    config = tmp_path / "config.yaml"
+    config.write_text(DEFAULTS)
+    assert main(["replay", str(folder), "--config", str(config)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"Error: {damaged}")
+    assert "pods placed" in captured.out

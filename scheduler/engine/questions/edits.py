@@ -11,16 +11,20 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.questions.admission import Priorities, admitted, with_defaults
+from scheduler.engine.questions.claims import in_a_class
 from scheduler.engine.questions.evictions import Evictions, LeftBehind, with_own_name
 from scheduler.engine.questions.names import checked_name, shown
 from scheduler.engine.questions.trial import Trial
 from scheduler.errors import InvalidObject, SchedulerError
-from scheduler.objects.kinds import READ_KINDS, Kind, decode
+from scheduler.objects.kinds import READ_KINDS, Kind, decode, decode_as
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node, Taint
 from scheduler.objects.pod import Pod
+from scheduler.objects.priority_class import PriorityClass
 from scheduler.objects.quantity import InvalidQuantity
-from scheduler.objects.storage import CSINode
+from scheduler.objects.salvage import DECODER_ERRORS
+from scheduler.objects.storage import CSINode, PersistentVolumeClaim
 from scheduler.objects.taints import NO_EXECUTE, UNSCHEDULABLE_TAINT, tolerated
 
 MAX_NEW_NODES: Final = 1_000
@@ -108,7 +112,9 @@ Edit = Drain | Cordon | Uncordon | AddTaint | SetLabel | RemoveNode | AddNodes |
 class Consequences:
     """What edits lead to besides the changed cluster: pods to be placed again, and pods that stay or end for good."""
 
-    def __init__(self) -> None:
+    def __init__(self, priorities: Priorities | None = None) -> None:
+        """``priorities``: of pods among the objects that are put."""
+        self.priorities = priorities or Priorities()
         self.evicted: list[tuple[PodInfo, str]] = []
         """The pods that are created again, with the node that they left, in the order of their evictions."""
         self.added: list[PodInfo] = []
@@ -132,6 +138,22 @@ def apply_edits(trial: Trial, edits: Sequence[Edit], consequences: Consequences)
     for edit in edits:
         _APPLY[type(edit)](trial, edit, consequences)
         yield
+
+
+def priority_classes(edits: Sequence[Edit]) -> list[PriorityClass]:
+    """Those among the objects that are put. Raises WrongQuestion."""
+    found = []
+    for edit in edits:
+        if isinstance(edit, PutObject) and _is_priority_class(edit):
+            try:
+                found.append(decode_as(PriorityClass, msgspec.json.encode(edit.object)))
+            except InvalidObject as error:
+                raise WrongQuestion(str(error)) from error
+    return found
+
+
+def _is_priority_class(edit: PutObject) -> bool:
+    return edit.object.get("kind") == Kind.PRIORITY_CLASS.entry.name
 
 
 def _node(trial: Trial, name: str) -> Node:
@@ -233,15 +255,19 @@ def _remove_pod(trial: Trial, edit: RemovePod, _consequences: Consequences) -> N
     found = trial.placed(edit.pod)
     if found is None:
         raise WrongQuestion(f"pod {shown(edit.pod)} is on no node")
-    trial.cache.remove_pod(found.uid)
+    trial.remove(found)
 
 
 def _put(trial: Trial, edit: PutObject, consequences: Consequences) -> None:
+    if _is_priority_class(edit):
+        return  # The question's priorities have it from the start.
     kind = _kind_of_object(edit.object)
     try:
-        read = decode(kind, msgspec.json.encode(edit.object))
+        read = decode(kind, msgspec.json.encode(_filled(trial, kind, edit.object, consequences)))
     except InvalidObject as error:
         raise WrongQuestion(str(error)) from error
+    except DECODER_ERRORS as error:
+        raise WrongQuestion(f"a {kind.entry.name} can't be read: {type(error).__name__}") from error
     checked_name(read.name, f"name of a {kind.entry.name}")
     if kind.entry.namespaced:
         read = with_namespace(read)
@@ -253,6 +279,16 @@ def _put(trial: Trial, edit: PutObject, consequences: Consequences) -> None:
         _observe(trial, kind, read, consequences)
     except InvalidQuantity as error:
         raise WrongQuestion(f"{kind.entry.name} {shown(read.name)}: {error}") from error
+
+
+def _filled(trial: Trial, kind: Kind, document: dict[str, Any], consequences: Consequences) -> dict[str, Any]:
+    """The object with what the API server fills in. Raises WrongManifest."""
+    priorities = consequences.priorities.of(document)
+    if kind is not Kind.POD:
+        return with_defaults(kind, document, priorities)
+    spec, metadata = document.get("spec") or {}, document.get("metadata") or {}
+    ready = admitted(spec, metadata.get("labels") or {}, priorities, next(iter(trial.profiles)))
+    return {**document, "spec": {**ready, "nodeName": spec.get("nodeName") or ""}}
 
 
 def _observe(trial: Trial, kind: Kind, read: ApiObject, consequences: Consequences) -> None:
@@ -268,6 +304,8 @@ def _observe(trial: Trial, kind: Kind, read: ApiObject, consequences: Consequenc
     elif isinstance(read, Pod):
         _put_pod(trial, read, consequences)
     else:
+        if isinstance(read, PersistentVolumeClaim) and trial.cache.objects.get(kind, read.key) is None:
+            read = in_a_class(trial.cache.objects, read)
         trial.cache.observe_object(kind, read)
 
 
@@ -276,7 +314,10 @@ def _put_pod(trial: Trial, pod: Pod, consequences: Consequences) -> None:
     _ = info.requests, info.charged
     placed, known = trial.placed(pod.key), trial.known_pods.get(pod.key)
     if placed is not None:
-        trial.cache.remove_pod(placed.uid)
+        if placed.uid == pod.uid:
+            trial.cache.remove_pod(placed.uid)
+        else:
+            trial.remove(placed)
     elif known is not None and not known.node_name:
         trial.cache.groups.pending_gone(known)
         trial.cache.nominator.delete(known.uid)

@@ -10,26 +10,16 @@ from msgspec import Struct
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.volumes.csi import claim_key, is_made_for
 from scheduler.engine.questions.answers import Moved
+from scheduler.engine.questions.claims import make_claims_again
 from scheduler.engine.questions.trial import Trial
 from scheduler.objects.budget import PodDisruptionBudget
-from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject, controller_of
 from scheduler.objects.pod import Pod, PodStatus
 from scheduler.objects.selectors import Selector, SelectorError, parse_selector
-from scheduler.objects.storage import (
-    BIND_COMPLETED_ANNOTATION,
-    BOUND_BY_CONTROLLER_ANNOTATION,
-    SELECTED_NODE_ANNOTATION,
-    PersistentVolumeClaim,
-    PersistentVolumeClaimStatus,
-    StorageClass,
-)
 
 MIRROR: Final = "kubernetes.io/config.mirror"
 DAEMON_SET: Final = "DaemonSet"
-_OF_A_BOUND_CLAIM: Final = (BIND_COMPLETED_ANNOTATION, BOUND_BY_CONTROLLER_ANNOTATION, SELECTED_NODE_ANNOTATION)
 
 AnyObject = TypeVar("AnyObject", bound=ApiObject)
 
@@ -109,7 +99,7 @@ class Evictions:
                 continue
             owner = controller_of(info.pod.metadata)
             if MIRROR in info.pod.metadata.annotations or (owner is not None and owner.kind == DAEMON_SET):
-                self._trial.cache.remove_pod(info.uid)
+                self._trial.remove(info)
                 left.append(LeftBehind(info, node, False, why))
             else:
                 self._move(info, node, evicted, left)
@@ -136,7 +126,7 @@ class Evictions:
         return blocking
 
     def _move(self, info: PodInfo, node: str, evicted: list[tuple[PodInfo, str]], left: list[LeftBehind]) -> None:
-        self._trial.cache.remove_pod(info.uid)
+        self._trial.remove(info)
         if info.is_terminating:
             left.append(LeftBehind(info, node, False, "is being deleted"))
             return
@@ -159,37 +149,8 @@ def created_again(info: PodInfo, uid: str) -> PodInfo:
 
 
 def created_again_in(cache: ClusterCache, old: PodInfo, uid: str) -> PodInfo:
-    """As ``created_again``, and in this fork the claims of its generic ephemeral volumes are made for the new pod: the
-    old ones end with the old pod. Where the class waits for a pod, a new volume follows the pod; else the old one
-    stands for it."""
-    new = created_again(old, uid)
-    for volume in old.pod.spec.volumes:
-        key = claim_key(old, volume) if volume.ephemeral is not None else None
-        claim = cache.objects.find(PersistentVolumeClaim, key) if key is not None else None
-        if claim is not None and is_made_for(claim, old):
-            cache.observe_object(Kind.PERSISTENT_VOLUME_CLAIM, _made_again(cache, claim, old, new))
-    return new
-
-
-def _made_again(cache: ClusterCache, claim: PersistentVolumeClaim, old: PodInfo, new: PodInfo) -> PersistentVolumeClaim:
-    owners = tuple(
-        [
-            msgspec.structs.replace(owner, uid=new.uid) if owner.uid == old.uid else owner
-            for owner in claim.metadata.owner_references
-        ]
-    )
-    metadata = msgspec.structs.replace(claim.metadata, owner_references=owners, deletion_timestamp=None)
-    found = cache.objects.find(StorageClass, claim.storage_class)
-    if found is None or not found.waits_for_first_consumer:
-        return msgspec.structs.replace(claim, metadata=metadata)
-    annotations = {key: value for key, value in metadata.annotations.items() if key not in _OF_A_BOUND_CLAIM}
-    metadata = msgspec.structs.replace(metadata, uid=f"{claim.uid}-{new.uid}", annotations=annotations)
-    return msgspec.structs.replace(
-        claim,
-        metadata=metadata,
-        spec=msgspec.structs.replace(claim.spec, volume_name=""),
-        status=PersistentVolumeClaimStatus(phase="Pending"),
-    )
+    """As ``created_again``, and in this fork the claims that were made for the old pod are made for the new one."""
+    return make_claims_again(cache, old, created_again(old, uid))
 
 
 def _is_free_to_go(info: PodInfo) -> bool:

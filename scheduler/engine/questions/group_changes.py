@@ -32,7 +32,7 @@ class GroupChange(msgspec.Struct, frozen=True):
     pods: Mapping[str, PodInfo] = msgspec.field(default_factory=dict)
     group: Group | None = None
     added: tuple[PodInfo, ...] = ()
-    """Pods that the group would have besides."""
+    """Pods that the group would have besides, like its last member; their claims are made in each trial."""
 
 
 def more_pods(members: Sequence[PodInfo], count: int) -> GroupChange:

@@ -15,6 +15,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.engine import Engine
 from scheduler.engine.questions.answers import MAX_NODES_NAMED
 from scheduler.engine.questions.changes import Effort, Values, gone_or_moved
+from scheduler.engine.questions.claims import make_claims_again
 from scheduler.engine.questions.edits import (
     AddNodes,
     Consequences,
@@ -123,7 +124,8 @@ class GroupSearch:
         """Try the group; nothing is placed if a bound is reached meanwhile."""
         self._bounds.trials += 1
         pods = [change.pods.get(info.uid, info) for info in self._members]
-        steps = trial.place_group(self._key, [*pods, *change.added], may_preempt=may_preempt)
+        added = [make_claims_again(trial.cache, self._members[-1], info) for info in change.added]
+        steps = trial.place_group(self._key, [*pods, *added], may_preempt=may_preempt)
         while True:
             try:
                 next(steps)
@@ -273,7 +275,7 @@ class GroupSearch:
             return None
         trial = self._trial(change, ())
         for victim in tried.victims:
-            trial.cache.remove_pod(victim.uid)
+            trial.remove(victim)
         after = yield from self._place_on(trial, change)
         return (after, tuple([victim.key for victim in tried.victims])) if self._starts(after) else None
 

@@ -24,6 +24,7 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.group_cycle import ForkAssumptions
 from scheduler.engine.machine import ReadsPods
 from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
+from scheduler.engine.questions.claims import release_devices
 from scheduler.engine.scheduling_cycle import scheduling_cycle
 from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.classes.first_refusals import FITS
@@ -185,8 +186,13 @@ class Trial:
             yield
         return Tried(pod, victims=victims, message="room was made again and again, and it never fitted", is_error=True)
 
+    def remove(self, pod: PodInfo) -> None:
+        """The pod is gone from its node, with the devices that were its own."""
+        self.cache.remove_pod(pod.uid)
+        release_devices(self.cache, pod)
+
     def take_back(self, pod: PodInfo) -> None:
-        """The pod that was placed is on no node again. Claims that were allocated for it keep their devices here."""
+        """The pod that was placed is on no node again, and what was set aside for it is free."""
         self.cache.forget(pod.uid)
 
     def filtered(self, pod: PodInfo) -> Filtered:
@@ -231,7 +237,7 @@ class Trial:
 
     def _make_room(self, pod: PodInfo, room: Remove) -> None:
         for victim in room.victims:
-            self.cache.remove_pod(victim.uid)
+            self.remove(victim)
         self.victims_gone += room.victims
         self.cache.nominator.nominate(pod, room.node)
 

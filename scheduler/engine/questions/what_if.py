@@ -13,7 +13,6 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.engine.attempt_memory import refused_nodes
 from scheduler.engine.engine import Engine
 from scheduler.engine.gate_facts import gates_of
 from scheduler.engine.questions.admission import Priorities, WrongManifest
@@ -30,17 +29,17 @@ from scheduler.engine.questions.answers import (
     Answer,
     BudgetPage,
     Placement,
-    Refused,
     Room,
 )
-from scheduler.engine.questions.edits import Consequences, Edit, WrongQuestion, apply_edits
+from scheduler.engine.questions.asked_pods import AskedPods
+from scheduler.engine.questions.edits import Consequences, Edit, WrongQuestion, apply_edits, priority_classes
 from scheduler.engine.questions.evictions import Evictions
 from scheduler.engine.questions.names import WrongName
+from scheduler.engine.questions.refusals import refusals_of
 from scheduler.engine.questions.trial import DEFAULT_SEED, Basis, Trial, Tried
 from scheduler.engine.questions.workloads import Workload, workload_of
 from scheduler.framework.sort_keys import SortKey
 from scheduler.messages.now import Now
-from scheduler.messages.status import Refusal
 from scheduler.queue.clock import SECOND
 from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
@@ -51,7 +50,6 @@ MAX_STEPS: Final = 20_000
 """Pods tried for one question."""
 MAX_WAITING: Final = 5_000
 _SEARCHED: Final = 500
-MAX_REASONS: Final = 20
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -118,11 +116,13 @@ class _Prediction:
         self._is_over = is_over
         self._trial = Trial(engine, now, seed=question.seed, basis=basis, chosen=question.chosen)
         self._start = engine.queue.clock.read(now)
+        self._asked = AskedPods(self._trial)
         self._gates = gates_of(self._trial.profiles, self._trial.cache, engine.room, QueueMetrics())
         self._sort = next(iter(self._trial.profiles.values())).queue_sort
         self._heap: list[tuple[SortKey, int, PodInfo, str, str, tuple[Workload, int] | None]] = []
         self._serial = 0
-        self._consequences = Consequences()
+        self._priorities = Priorities(engine.known_pods, priority_classes(question.edits))
+        self._consequences = Consequences(self._priorities)
         self._placements: list[Placement] = []
         self._placed = self._pending = self._steps = 0
         self._chance = self._have_more_waited = False
@@ -145,7 +145,7 @@ class _Prediction:
     # --- who is tried -------------------------------------------------------------------------------------------------
 
     def _workloads(self) -> Generator[None, None, list[Workload]]:
-        priorities = Priorities(self._engine.known_pods)
+        priorities = self._priorities
         ours = next(iter(self._trial.profiles))
         found = []
         for serial, asked in enumerate(self._question.workloads):
@@ -178,11 +178,11 @@ class _Prediction:
         for workload in workloads:
             if not workload.count:
                 continue
-            self._push(workload.pod(0), ASKED, "", source=(workload, 0))
+            self._push(self._asked.pod(workload, 0), ASKED, "", source=(workload, 0))
             if self._group_of(workload):
                 # All of them count for the quorum before the first one is tried.
                 for number in range(1, workload.count):
-                    self._trial.cache.groups.pending_shown(workload.pod(number))
+                    self._trial.cache.groups.pending_shown(self._asked.pod(workload, number))
                     if number % _SEARCHED == 0:
                         yield
 
@@ -215,7 +215,7 @@ class _Prediction:
             _, _, info, origin, node, source = heapq.heappop(self._heap)
             if source is not None and source[1] + 1 < source[0].count:
                 number = source[1] + 1
-                self._push(source[0].pod(number), ASKED, "", source=(source[0], number))
+                self._push(self._asked.pod(source[0], number), ASKED, "", source=(source[0], number))
             self._steps += 1
             yield from self._place(info, origin, node)
             yield
@@ -275,7 +275,7 @@ class _Prediction:
             if source is not None:
                 workload, number = source
                 for later in range(number + 1, workload.count):
-                    found.append((workload.pod(later), origin, node))
+                    found.append((self._asked.pod(workload, later), origin, node))
                     if later % _SEARCHED == 0:
                         yield
         self._heap = others
@@ -348,7 +348,7 @@ class _Prediction:
         by_node: dict[str, int] = {}
         number = workload.count
         while not self._is_bounded():
-            tried = self._trial.place(workload.pod(number))
+            tried = self._trial.place(self._asked.pod(workload, number))
             self._steps += 1
             if not tried.node:
                 refused = refusals_of(self._trial, tried)
@@ -368,6 +368,9 @@ class _Prediction:
             notes.append("groups were tried as a whole, without preemption and without their topology constraints")
         if self._have_more_waited:
             notes.append(f"of the pods that wait only the first {MAX_WAITING} were considered")
+        if self._asked.left_out:
+            names = ", ".join(self._asked.left_out)
+            notes.append(f"volumes of {names} that are provided before their pods are tried were left out")
         return Answer(
             nodes=self._trial.cache.view.total_nodes,
             placed=self._placed,
@@ -384,16 +387,3 @@ class _Prediction:
             not_tried=sum(source[0].count - source[1] if source is not None else 1 for *_, source in self._heap),
             notes=tuple(notes),
         )
-
-
-def refusals_of(trial: Trial, tried: Tried) -> tuple[Refused, ...]:
-    """Why nodes refused a pod, the most frequent reason first."""
-    attempt = tried.attempt
-    if attempt is None or attempt.diagnosis is None:
-        return ()
-    if attempt.diagnosis.pre_filter is not None:
-        refusal: Refusal = attempt.diagnosis.pre_filter
-        return (Refused(refusal.plugin, refusal.reasons, attempt.total_nodes),)
-    found = refused_nodes(attempt.diagnosis, trial.cache.table.names, attempt.total_nodes)
-    entries = [Refused(one.refusal.plugin, tuple(one.refusal.reasons), one.count) for one in found]
-    return tuple(sorted(entries, key=lambda one: -one.count)[:MAX_REASONS])

@@ -3,7 +3,7 @@ in ``admission.py``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -13,14 +13,35 @@ from scheduler.engine.questions.admission import Object, PriorityOfClass, WrongM
 from scheduler.engine.questions.names import WrongName, checked_name, shown
 from scheduler.errors import InvalidObject
 from scheduler.objects.kinds import Kind, decode, decode_as
-from scheduler.objects.meta import ApiObject
-from scheduler.objects.pod import Pod
+from scheduler.objects.meta import ApiObject, OwnerReference
+from scheduler.objects.pod import ClaimVolume, Pod, Volume
 from scheduler.objects.quantity import InvalidQuantity
 from scheduler.objects.salvage import DECODER_ERRORS
+from scheduler.objects.storage import PersistentVolumeClaim
 
 MAX_REPLICAS: Final = 5_000
 _HASH: Final = "what-if"
-"""The value of the label pod-template-hash of a Deployment's pods, which no other pods have."""
+"""The value of the label pod-template-hash of a Deployment's pods, which no other pods have; of a StatefulSet's pods a
+part of that of controller-revision-hash."""
+_REVISION: Final = "controller-revision-hash"
+
+
+class ClaimTemplate(msgspec.Struct, frozen=True):
+    """What the claim behind a volume of each pod is made from. ``is_own``: the volume is a generic ephemeral one, whose
+    claim belongs to the pod; else it is one of a StatefulSet's, which outlives its pods."""
+
+    volume: str
+    claim: PersistentVolumeClaim
+    is_own: bool
+
+    def claim_of(self, info: PodInfo) -> PersistentVolumeClaim:
+        """The claim for this pod."""
+        name = f"{info.name}-{self.volume}" if self.is_own else f"{self.volume}-{info.name}"
+        owner = OwnerReference(api_version="v1", kind="Pod", name=info.name, uid=info.uid, controller=True)
+        metadata = msgspec.structs.replace(
+            self.claim.metadata, name=name, uid=f"{info.uid}-{self.volume}", owner_references=(owner,) * self.is_own
+        )
+        return msgspec.structs.replace(self.claim, metadata=metadata)
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -32,20 +53,29 @@ class Workload(msgspec.Struct, frozen=True):
     serial: int
     kind: str
     owner: tuple[Kind, ApiObject] | None = None
+    claims: tuple[ClaimTemplate, ...] = ()
+    first: int = 0
+    """The ordinal of a StatefulSet's first pod."""
 
     def pod(self, number: int) -> PodInfo:
         """The pod of this number, from 0 on; it may be beyond ``count``."""
         if self.kind == "Pod" and self.count == 1 and not number:
             own = self.name
         else:
-            own = f"{self.name}-{number if self.kind == 'StatefulSet' else number + 1}"
-        metadata = self.template.metadata
+            own = f"{self.name}-{number + (self.first if self.kind == 'StatefulSet' else 1)}"
+        metadata, spec = self.template.metadata, self.template.spec
         labels = metadata.labels
         if self.kind == "StatefulSet":
-            index = {"apps.kubernetes.io/pod-index": str(number), "statefulset.kubernetes.io/pod-name": own}
-            labels = {**labels, **index}
+            index = str(self.first + number)
+            labels = {**labels, "apps.kubernetes.io/pod-index": index, "statefulset.kubernetes.io/pod-name": own}
+            claims = [
+                Volume(name=one.volume, persistent_volume_claim=ClaimVolume(f"{one.volume}-{own}"))
+                for one in self.claims
+                if not one.is_own
+            ]
+            spec = msgspec.structs.replace(spec, volumes=(*claims, *spec.volumes)) if claims else spec
         metadata = msgspec.structs.replace(metadata, name=own, uid=f"what-if-{self.serial}-{number}", labels=labels)
-        return PodInfo(msgspec.structs.replace(self.template, metadata=metadata), "")
+        return PodInfo(msgspec.structs.replace(self.template, metadata=metadata, spec=spec), "")
 
 
 def workload_of(
@@ -92,6 +122,10 @@ def _read(
     described = template.get("metadata") or {}
     labels = {**(described.get("labels") or {}), **labels}
     ready = admitted(_mapping(template, "spec"), labels, priorities, scheduler_name)
+    claims = tuple(_of_a_set(spec, namespace)) if kind == "StatefulSet" else ()
+    # A template of the set takes the place of a volume of its name.
+    ready["volumes"] = [one for one in ready.get("volumes") or () if one.get("name") not in {c.volume for c in claims}]
+    claims += tuple(_of_volumes(ready["volumes"], namespace))
     base = {
         "namespace": namespace,
         "labels": labels,
@@ -101,11 +135,38 @@ def _read(
         else [],
     }
     read = decode_as(Pod, msgspec.json.encode({"metadata": {**base, "name": name}, "spec": ready}))
-    found = Workload(read, name, count, serial, str(kind), owner)
+    first = _mapping(spec, "ordinals").get("start") or 0 if kind == "StatefulSet" else 0
+    if not isinstance(first, int) or first < 0:
+        raise WrongManifest("ordinals.start must be a number from 0 on")
+    found = Workload(read, name, count, serial, str(kind), owner, claims, first)
     # Quantities are read late; a wrong one is this manifest's fault.
-    first = found.pod(0)
-    _ = first.requests, first.charged
+    example = found.pod(0)
+    _ = example.requests, example.charged, [one.claim.requested_storage for one in claims]
     return found
+
+
+def _of_a_set(spec: Object, namespace: str) -> Iterator[ClaimTemplate]:
+    """The claims of each pod of a StatefulSet, which carry the labels that the set selects."""
+    selected = _mapping(spec, "selector").get("matchLabels") or {}
+    for one in spec.get("volumeClaimTemplates") or ():
+        metadata = _mapping(one, "metadata")
+        name = checked_name(str(metadata.get("name", "")), "name of a volume claim template")
+        claim = _claim({**metadata, "labels": {**(metadata.get("labels") or {}), **selected}}, one, namespace)
+        yield ClaimTemplate(name, claim, is_own=False)
+
+
+def _of_volumes(volumes: Iterable[Object], namespace: str) -> Iterator[ClaimTemplate]:
+    """The claims of generic ephemeral volumes."""
+    for one in volumes:
+        if template := _mapping(_mapping(one, "ephemeral"), "volumeClaimTemplate"):
+            claim = _claim(_mapping(template, "metadata"), template, namespace)
+            yield ClaimTemplate(str(one.get("name", "")), claim, is_own=True)
+
+
+def _claim(metadata: Object, document: Object, namespace: str) -> PersistentVolumeClaim:
+    kept = {field: metadata.get(field) or {} for field in ("labels", "annotations")}
+    written = {"metadata": {**kept, "namespace": namespace}, "spec": _mapping(document, "spec")}
+    return decode_as(PersistentVolumeClaim, msgspec.json.encode({**written, "status": {"phase": "Pending"}}))
 
 
 _OWNERS: Final[dict[str, Object]] = {
@@ -125,13 +186,17 @@ def _owner(
 ) -> tuple[tuple[Kind, ApiObject] | None, dict[str, str]]:
     """The object whose selector the default spread constraints read, and the labels that its pods get with it."""
     if kind == "Job":
+        uid = _uid(kind, serial)
         labels = {"batch.kubernetes.io/job-name": name, "job-name": name}
+        labels |= {"batch.kubernetes.io/controller-uid": uid, "controller-uid": uid}
         return None, labels
     selector = dict(_mapping(spec, "selector"))
     labels = {}
     if kind == "Deployment":
         labels = {"pod-template-hash": _HASH}
         selector["matchLabels"] = {**(selector.get("matchLabels") or {}), **labels}
+    elif kind == "StatefulSet":
+        labels = {_REVISION: f"{name}-{_HASH}"}
     metadata = {"name": name, "namespace": namespace, "uid": _uid(kind, serial)}
     document = msgspec.json.encode({"metadata": metadata, "spec": {"selector": selector}})
     if kind == "StatefulSet":

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.cli.recorded import Maker, Stretch, about_of, stated_of, stretches
+from scheduler.config.feature_gates import parse_feature_gates
 from scheduler.config.loading import load
 from scheduler.controller.record.recorder import (
     MAX_LAG_SECONDS,
@@ -54,12 +55,13 @@ SMALL = 192 * 1024
 class RecordedWorld:
     """A simulated cluster whose scheduler is recorded into a folder, each life as a run of its own."""
 
-    def __init__(self, folder: Path, limit_bytes: int = 2**28, seed: int = 1) -> None:
+    def __init__(self, folder: Path, limit_bytes: int = 2**28, seed: int = 1, gates: str = "") -> None:
         self.seconds = 0.0
         self.folder = folder
         self.limit_bytes = limit_bytes
         self.recorders: list[Recorder] = []
-        self.world = World(seed, engines(), ROUGH, door_of=self._door_of)
+        self.configuration = load(gates=parse_feature_gates(gates))
+        self.world = World(seed, engines(self.configuration), ROUGH, door_of=self._door_of)
         self.workload = RandomWorkload(self.world)
         for change in self.workload.begin():
             carry_out(change, self.world)
@@ -69,7 +71,7 @@ class RecordedWorld:
             recorder.close()
         about = about_of(engine.profiles)
         self.recorders.append(Recorder(RecordSettings(self.folder, self.limit_bytes), about, lambda: self.seconds))
-        return RecordedEngine(engine, History(engine, stated_of(load())), self.recorders[-1])
+        return RecordedEngine(engine, History(engine, stated_of(self.configuration)), self.recorders[-1])
 
     def run(self, steps: int) -> None:
         for _ in range(steps):

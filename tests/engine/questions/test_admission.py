@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from scheduler.engine.questions.edits import AddTaint, PutObject, WrongQuestion
+from scheduler.testing.documents import pod_json
+from tests import device_documents
 from tests.engine.driver import Cluster
 from tests.engine.questions.asking import ask, asked, deployment
 
@@ -88,3 +91,80 @@ def test_an_empty_number_of_replicas_is_one(kind: str) -> None:
     manifest = {**deployment(1), "kind": kind}
     manifest["spec"] |= {"replicas": None, "parallelism": None, "completions": None}
     assert ask(cluster, workloads=asked(manifest)).placed == 1
+
+
+def _put(name: str, node: str = "", **spec: Any) -> PutObject:
+    document = pod_json(name, spec=spec)
+    document["spec"].pop("schedulerName")
+    document["spec"].pop("priority", None)
+    if node:
+        document["spec"]["nodeName"] = node
+    return PutObject(document)
+
+
+GOLD = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 50}
+
+
+def test_limits_of_pods_that_are_put_stand_in_for_requests() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    containers = [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]
+    assert "Insufficient cpu" in ask(cluster, _put("p", containers=containers)).placements[0].message
+    (asked_for,) = ask(cluster, _put("p", "n0", containers=containers), workloads=asked(deployment(1))).placements
+    assert "Insufficient cpu" in asked_for.message
+
+
+def test_a_pod_that_is_put_tolerates_nodes_that_are_not_ready_for_a_while() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    answer = ask(cluster, _put("p", node="n0"), AddTaint("n0", "node.kubernetes.io/unreachable", "NoExecute"))
+    assert not answer.left
+
+
+def test_a_pod_that_is_put_is_one_of_this_scheduler_unless_it_names_another() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    assert [one.by_profile for one in ask(cluster, _put("p")).placements] == [""]
+
+
+def test_a_priority_class_of_the_question_counts_for_pods_that_are_asked_or_put() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    cluster.pod("there", cpu="1", priority=7, node="n0")
+    manifests = asked(deployment(1, priorityClassName="gold"))
+    assert ask(cluster, PutObject(GOLD), workloads=manifests).placements[0].victims == ("default/there",)
+    containers = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+    edits = (_put("p", priorityClassName="gold", containers=containers), PutObject(GOLD))
+    assert ask(cluster, *edits).placements[0].victims == ("default/there",)
+    default = PutObject({**GOLD, "globalDefault": True})
+    assert ask(cluster, default, workloads=asked(deployment(1))).placements[0].victims == ("default/there",)
+
+
+@pytest.mark.parametrize("spec", [{"priorityClassName": "gold"}, {"containers": 1}, {"containers": [1]}])
+def test_a_pod_that_can_t_be_put_is_refused_with_its_reason(spec: dict[str, Any]) -> None:
+    with pytest.raises(WrongQuestion, match=r"priorityClassName 'gold' is not known here|Pod can't be read"):
+        ask(Cluster(), _put("p", **spec))
+
+
+def test_other_objects_that_are_put_have_the_api_server_s_defaults() -> None:
+    cluster = Cluster()
+    node = {"kind": "Node", "metadata": {"name": "n0", "labels": {"disk": "n0"}}}
+    capacity = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    default = {"name": "fast", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+    storage = {"kind": "StorageClass", "metadata": default, "provisioner": "csi.test"}
+    data = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    request = {"name": "r", "exactly": {"deviceClassName": "gpus"}}
+    claim = {"kind": "ResourceClaim", "metadata": {"name": "gpu"}, "spec": {"devices": {"requests": [request]}}}
+    puts = [
+        PutObject({**node, "status": {"capacity": capacity}}),
+        PutObject({**storage, "volumeBindingMode": "WaitForFirstConsumer"}),
+        PutObject(data),
+        PutObject(device_documents.device_class("gpus", "true")),
+        PutObject(device_documents.resource_slice("n0", device_documents.gpu("gpu-0"))),
+        PutObject(claim),
+    ]
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
+    manifest = deployment(1, volumes=volumes, resourceClaims=claims)
+    (placement,) = ask(cluster, *puts, workloads=asked(manifest)).placements
+    assert (placement.message, placement.node) == ("", "n0")
