@@ -31,17 +31,40 @@ def nodes_to_find(candidates: int, percentage: int) -> int:
 def take_sample(
     candidates: npt.NDArray[np.int64], feasible: npt.NDArray[np.int64], start: int, wanted: int, refused_first: int = -1
 ) -> tuple[npt.NDArray[np.int64], int]:
-    """The first ``wanted`` feasible rows from place ``start`` of ``candidates`` on, wrapping, and how many were seen.
+    """The feasible rows that a search from place ``start`` of ``candidates`` on, wrapping, finds, and how many rows it
+    has seen.
 
-    The rows come back in the order in which they are met. As in kube-scheduler the search ends when one more than
-    wanted is met; the rows refused on the way up to it, and the wanted ones, count as seen. So does ``refused_first``,
-    the row of the nominated node that was looked at before all others and refused; -1: there is none.
+    No more than ``wanted`` feasible rows come back as they are, more of them as the first ``wanted``, in the order in
+    which they are met. As in kube-scheduler the search ends when one more than wanted is met; the rows refused on the
+    way up to it, and the wanted ones, count as seen. So does ``refused_first``, the row of the nominated node that was
+    looked at before all others and refused; -1: there is none. ``feasible``: some of the candidates, ascending.
     """
-    if not len(candidates):
+    count = len(candidates)
+    if not count:
         return candidates, int(refused_first >= 0)
-    walk = np.roll(candidates, -(start % len(candidates)))
-    fits = np.isin(walk, feasible, assume_unique=True)
-    places = np.flatnonzero(fits)
-    seen = len(walk) if len(places) <= wanted else int(places[wanted])
-    is_met_again = refused_first in walk[:seen][~fits[:seen]]
-    return walk[places[:wanted]], seen + (refused_first >= 0 and not is_met_again)
+    start %= count
+    found, seen = feasible, count
+    if len(feasible) > wanted:
+        places = np.arange(count) if len(feasible) == count else _places_of(feasible, candidates)
+        first = int(places.searchsorted(start))
+        met = places[first : first + wanted + 1]
+        met = np.concatenate((met, places[: wanted + 1 - len(met)]))
+        found, seen = candidates[met[:wanted]], (int(met[wanted]) - start) % count
+    if refused_first >= 0 and not _is_met(candidates, feasible, start, seen, refused_first):
+        seen += 1
+    return found, seen
+
+
+def _places_of(rows: npt.NDArray[np.int64], candidates: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The places of these rows among the candidates, ascending."""
+    is_one = np.zeros(int(candidates.max()) + 1, dtype=np.bool_)
+    is_one[rows] = True
+    return np.flatnonzero(is_one[candidates])
+
+
+def _is_met(
+    candidates: npt.NDArray[np.int64], feasible: npt.NDArray[np.int64], start: int, seen: int, refused: int
+) -> bool:
+    """Whether this row is among those ``seen`` that are not feasible."""
+    places = np.flatnonzero(candidates == refused)
+    return len(places) > 0 and (int(places[0]) - start) % len(candidates) < seen and refused not in feasible

@@ -392,7 +392,7 @@ def _best_of_some(run: Run, rows: npt.NDArray[np.int64], is_choice_enough: bool)
     best = rows[totals == totals.max()].tolist()
     row = int(best[0] if len(best) == 1 else run.context.pick(best))
     if is_choice_enough:
-        place = rows == row
-        attempt.shares = {plugin: int(share[place][0]) for plugin, share in shares.items()}
-        attempt.total = {names[row]: int(totals[place][0])}
+        place = int(np.flatnonzero(rows == row)[0])
+        attempt.shares = {plugin: int(share[place]) for plugin, share in shares.items()}
+        attempt.total = {names[row]: int(totals[place])}
     return row

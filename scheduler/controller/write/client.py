@@ -158,8 +158,8 @@ class ApiClient:
         after ``cancel``.
         """
         begun = BegunWrite(departure, client=self, write=write, on_end=on_end)
-        way = self._direct
-        if way is None or self._limiter is not None or self._source.is_stale:
+        way, limiter = self._direct, self._limiter
+        if way is None or self._source.is_stale or not (limiter is None or limiter.take_now()):
             begun.wait_for(
                 self.request(
                     write.method,

@@ -19,13 +19,24 @@ class RequestLimiter:
 
     def wait_seconds(self) -> float:
         """Take a token (in advance, if need be); returns the seconds to wait before using it."""
-        now = self._clock()
-        self._tokens = min(self._tokens + (now - self._at) * self._rate, self._burst)
-        self._at = now
+        self._refill()
         self._tokens -= 1.0
         return 0.0 if self._tokens >= 0.0 else -self._tokens / self._rate
+
+    def take_now(self) -> bool:
+        """Take a token if there is one, so that nothing has to be waited for; returns whether there was."""
+        self._refill()
+        if self._tokens < 1.0:
+            return False
+        self._tokens -= 1.0
+        return True
 
     async def admit(self) -> None:
         wait = self.wait_seconds()
         if wait > 0.0:
             await asyncio.sleep(wait)
+
+    def _refill(self) -> None:
+        now = self._clock()
+        self._tokens = min(self._tokens + (now - self._at) * self._rate, self._burst)
+        self._at = now

@@ -240,6 +240,17 @@ def test_the_limiter_lets_a_burst_through_and_then_paces() -> None:
     assert limiter.wait_seconds() == 0.0
 
 
+def test_a_token_is_taken_at_once_only_where_no_earlier_caller_waits_for_it() -> None:
+    now = [0.0]
+    limiter = RequestLimiter(10.0, 2, clock=lambda: now[0])
+    assert [limiter.take_now() for _ in range(3)] == [True, True, False]
+    assert round(limiter.wait_seconds(), 6) == 0.1
+    now[0] = 0.1
+    assert not limiter.take_now()
+    now[0] = 0.2
+    assert [limiter.take_now() for _ in range(2)] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("sent", "read"),
     [("3", 3.0), ("3600", 60.0), ("inf", 60.0), ("nan", None), ("-5", None), ("0", None), ("tomorrow", None)],

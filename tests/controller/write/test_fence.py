@@ -16,6 +16,7 @@ from scheduler.controller.calls.plugin_calls import PluginCalls
 from scheduler.controller.write.client import ApiClient, Directly
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import Credentials, CredentialSource
+from scheduler.controller.write.direct import Outgoing
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.http_exchange import Answer
 from scheduler.controller.write.leadership import AlwaysHeld, LeadershipLost, LeaseToken
@@ -114,6 +115,23 @@ async def test_a_write_that_waited_for_the_rate_limit_does_not_leave_without_the
         with pytest.raises(LeadershipLost):
             await write
     assert door.reached == ["/read"]
+
+
+async def test_only_writes_beyond_the_burst_of_the_rate_limit_cost_a_task(tmp_path: Path) -> None:
+    door, ends = Door(), asyncio.Queue[object]()
+    async with (
+        serving(door.handle) as url,
+        client_to(url, tmp_path, limiter=RequestLimiter(10.0, 3), directly=Directly.ALL) as client,
+    ):
+        await client.request("GET", "/read")
+        writes = [
+            client.begin(Outgoing("POST", f"/{number}", b"{}", 5.0), Departure(held_token()), ends.put_nowait)
+            for number in range(3)
+        ]
+        assert [write.task is None for write in writes] == [True, True, False]
+        for _ in writes:
+            await ends.get()
+    assert sorted(door.reached) == ["/0", "/1", "/2", "/read"]
 
 
 async def test_a_write_that_waited_for_credentials_does_not_leave_without_the_lease(
