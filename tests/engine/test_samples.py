@@ -32,7 +32,9 @@ def test_a_sample_is_what_a_walk_from_node_to_node_finds(data: st.DataObject) ->
     start, wanted = data.draw(st.integers(0, 30)), data.draw(st.integers(0, 13))
     refused_first = data.draw(st.integers(-1, 13))
 
-    found, refused, seen = [], set(), 0
+    found: list[int] = []
+    refused: set[int] = set()
+    seen = 0
     for step in range(len(candidates)):
         row = candidates[(start + step) % len(candidates)]
         if row in feasible and len(found) == wanted:
