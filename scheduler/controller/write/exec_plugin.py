@@ -18,6 +18,11 @@ LIMIT_SECONDS: Final = 60.0
 LOGIN_SECONDS: Final = 600.0
 """The limit with a terminal, where a plugin may ask a person to log in."""
 
+MAX_BYTES: Final = 1 << 20
+"""Of what a plugin prints; certificates and tokens have a few thousand."""
+MAX_SHOWN_BYTES: Final = 4096
+"""Of a failed plugin's standard error, in the error about it."""
+
 _END_SECONDS: Final = 1.0
 """Seconds to wait for the end of a plugin that is killed."""
 
@@ -71,18 +76,20 @@ class _Plugin(ExecProvider):
             stderr=asyncio.subprocess.PIPE,
         )
         try:
-            output, errors = await asyncio.wait_for(process.communicate(), limit)
+            (output, errors), _ = await asyncio.wait_for(asyncio.gather(_printed(process), process.wait()), limit)
         except TimeoutError as error:
             text = f"exec: {name} has given no credentials within {limit:g} seconds, and was stopped"
             raise ConfigException(text) from error
         finally:
             await _end(process)
         if process.returncode != 0:
-            said = errors.decode(errors="replace").strip()
+            said = errors[:MAX_SHOWN_BYTES].decode(errors="replace").strip()
             raise ConfigException(f"exec: process returned {process.returncode}" + (f". {said}" if said else ""))
         return self._status_of(output)
 
     def _status_of(self, output: bytes) -> dict[str, object]:
+        if len(output) > MAX_BYTES:
+            raise ConfigException(f"exec: the answer has more than {MAX_BYTES} bytes")
         try:
             answer = json.loads(output)
         except ValueError as error:
@@ -96,6 +103,20 @@ class _Plugin(ExecProvider):
         if not isinstance(status, dict):
             raise ConfigException("exec: malformed response. status is no object")
         return status
+
+
+async def _printed(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
+    """Standard output and standard error, to their ends; of each no more is kept than shows that it is too long."""
+    assert process.stdout is not None and process.stderr is not None
+    output, errors = await asyncio.gather(_first_bytes(process.stdout), _first_bytes(process.stderr))
+    return output, errors
+
+
+async def _first_bytes(stream: asyncio.StreamReader) -> bytes:
+    kept = bytearray()
+    while data := await stream.read(1 << 16):
+        kept += data[: MAX_BYTES + 1 - len(kept)]
+    return bytes(kept)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -105,6 +105,20 @@ async def test_an_exec_plugin_that_hangs_is_killed_after_its_time_and_named(tmp_
         os.kill(int(started.read_text()), 0)
 
 
+@pytest.mark.parametrize(
+    ("script", "message", "longest"),
+    [
+        ("yes | head -c 5000000", "the answer has more than 1048576 bytes", 1000),
+        ("yes | head -c 5000000 >&2; exit 3", "process returned 3. y", 10_000),
+    ],
+)
+async def test_what_an_exec_plugin_prints_has_a_limit(tmp_path: Path, script: str, message: str, longest: int) -> None:
+    execution = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script]}
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        await load(ConnectionSettings(kubeconfig=kubeconfig(tmp_path / "k", exec=execution)))
+    assert len(str(caught.value)) < longest
+
+
 async def test_requests_that_waited_for_a_plugin_in_vain_do_not_each_wait_for_another(tmp_path: Path) -> None:
     path, started = hanging(tmp_path)
     client = ApiClient(CredentialSource(ConnectionSettings(kubeconfig=path), {}, plugin_seconds=1.0))
