@@ -44,8 +44,11 @@ def take_sample(
         return candidates, int(refused_first >= 0)
     start %= count
     found, seen = feasible, count
-    if len(feasible) > wanted:
-        places = np.arange(count) if len(feasible) == count else _places_of(feasible, candidates)
+    if wanted < len(feasible) == count:
+        found, seen = candidates[start : start + wanted], wanted
+        found = np.concatenate((found, candidates[: wanted - len(found)]))
+    elif len(feasible) > wanted:
+        places = _places_of(feasible, candidates)
         first = int(places.searchsorted(start))
         met = places[first : first + wanted + 1]
         met = np.concatenate((met, places[: wanted + 1 - len(met)]))

@@ -385,7 +385,9 @@ def _best_of_some(run: Run, rows: npt.NDArray[np.int64], is_choice_enough: bool)
     attempt, names = run.attempt, run.view.table.names
     if not is_choice_enough:
         listed = [names[row] for row in rows.tolist()]
-        attempt.scores = {plugin: dict(zip(listed, share.tolist(), strict=True)) for plugin, share in shares.items()}
+        for name, each in shares.items():
+            of_rows = [each] * len(listed) if isinstance(each, int) else each.tolist()
+            attempt.scores[name] = dict(zip(listed, of_rows, strict=True))
         if run.extenders.scorers:
             totals = totals + (yield from run.extenders.score(run.view, rows))
         attempt.total = dict(zip(listed, totals.tolist(), strict=True))
@@ -393,6 +395,6 @@ def _best_of_some(run: Run, rows: npt.NDArray[np.int64], is_choice_enough: bool)
     row = int(best[0] if len(best) == 1 else run.context.pick(best))
     if is_choice_enough:
         place = int(np.flatnonzero(rows == row)[0])
-        attempt.shares = {plugin: int(share[place]) for plugin, share in shares.items()}
+        attempt.shares = {name: each if isinstance(each, int) else each.item(place) for name, each in shares.items()}
         attempt.total = {names[row]: int(totals[place])}
     return row

@@ -52,5 +52,7 @@ def answers_of(cache: ClusterCache, nominator: Nominator, pod_class: PodClass, f
         some = filters.feasible_rows[::2].copy()
         totals, shares = pod_class.scores.rank(run, some)
         answers["some"] = dict(zip([names[row] for row in some.tolist()], totals.tolist(), strict=True))
-        answers["shares"] = {plugin: share.tolist() for plugin, share in shares.items()} if len(some) else {}
+        # A number is the share of all of them.
+        each = {plugin: np.broadcast_to(share, len(some)).tolist() for plugin, share in shares.items()}
+        answers["shares"] = each if len(some) else {}
     return answers

@@ -24,19 +24,18 @@ def evaluated(slots: Sequence[ScoreSlot]) -> frozenset[PluginPoint]:
     return frozenset(said | {(plugin.name, "PreScore") for plugin in plugins if isinstance(plugin, PreScorePlugin)})
 
 
-def share_of(slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-    """The weighted final scores of these rows as if no others were feasible, int64; None if the plugin skips."""
+def share_of(slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | int | None:
+    """The weighted final scores of these rows as if no others were feasible: int64, or a number if they are all equal;
+    None if the plugin skips."""
     if slot.answer_is_kept and slot.by_group is None:
         if slot.state is SKIP:
             return None
-        if slot.normalizer is None:
-            if isinstance(slot.contribution, int):
-                return np.full(len(rows), slot.contribution, np.int64)
-            assert slot.contribution is not None
-            return slot.contribution[rows].astype(np.int64)
+        share = slot.contribution
+        if slot.normalizer is None or isinstance(slot.raw, int):
+            # Checked when it was stored. Equal scores stay equal, whichever rows are normalised.
+            return share if isinstance(share, int | None) else share[rows].astype(np.int64)
         assert slot.raw is not None
-        state = slot.state
-        raw = np.full(len(rows), slot.raw, np.int64) if isinstance(slot.raw, int) else slot.raw[rows]
+        state, raw = slot.state, slot.raw[rows]
     else:
         state = pre_score(slot.plugin, run, rows)
         if state is SKIP:
@@ -49,10 +48,11 @@ def share_of(slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64]) -> npt
 
 def ranked(
     slots: Sequence[ScoreSlot], run: ClassRun, rows: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[np.int64]]]:
-    """Totals and the plugins' shares, as if no other rows were feasible."""
+) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[np.int64] | int]]:
+    """Totals and the plugins' shares, as if no other rows were feasible; a number where it is that of all rows."""
     total = np.zeros(len(rows), np.int64)
-    shares: dict[str, npt.NDArray[np.int64]] = {}
+    equal = 0
+    shares: dict[str, npt.NDArray[np.int64] | int] = {}
     for slot in slots:
         try:
             share = share_of(slot, run, rows)
@@ -60,9 +60,14 @@ def ranked(
             raise
         except Exception as error:
             raise PluginError(slot.plugin.name, "Score", error) from error
-        if share is not None:
-            shares[slot.plugin.name] = share
+        if share is None:
+            continue
+        shares[slot.plugin.name] = share
+        if isinstance(share, int):
+            equal += share
+        else:
             total += share
+    total += equal
     return total, shares
 
 

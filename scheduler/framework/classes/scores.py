@@ -393,8 +393,8 @@ class ClassScores:
 
     def rank(
         self, run: ClassRun, rows: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[np.int64]]]:
-        """Totals and the plugins' shares (int64, one per row of ``rows``) if only these of the class's feasible rows
-        count: nominated pods, sampling or an extender have excluded the others. Call ``refresh`` first.
-        """
+    ) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[np.int64] | int]]:
+        """Totals and the plugins' shares (int64, one per row of ``rows``, or a number for all of them) if only these of
+        the class's feasible rows count: nominated pods, sampling or an extender have excluded the others. ``refresh``
+        comes first."""
         return ranked(self._slots, run, rows)
