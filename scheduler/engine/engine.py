@@ -40,7 +40,7 @@ from scheduler.engine.invariants import check_parts
 from scheduler.engine.making_room.room import Left, MakingRoom
 from scheduler.engine.outcome import CycleOutcome, GroupPermitted, Placed
 from scheduler.engine.parts import EngineParts
-from scheduler.engine.reconciling import Reconciliation
+from scheduler.engine.reconciling import Reconciliation, Writes
 from scheduler.engine.reservation import take_back
 from scheduler.engine.stopping import stop
 from scheduler.engine.tickets import BindingTicket, ClaimTicket, CycleTicket, GroupTicket, VictimTicket
@@ -351,8 +351,8 @@ class Engine(EngineParts):
         return [ReportRepairs(repairs)] if repairs else ()
 
     def _reconciliation(self) -> Reconciliation:
-        parts = self.cache, self.known_pods, self.handlers, self.queue, self.bindings, self.room.granted
-        return Reconciliation(*parts, self.profiles.keys(), self)
+        ours, writes = self.profiles.keys(), Writes(self.bindings, self.room.granted)
+        return Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, writes, ours, self)
 
     def _written(self, outcome: WriteFinished, now: Now) -> Sequence[Step]:
         """What was written is known before the machine that waits for the answer goes on."""

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from msgspec import Struct
+
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import UNSCHEDULABLE_TIMEOUT
@@ -39,6 +41,13 @@ class Granted(Protocol):
     def was_lost(self, pod: Pod, now: Now) -> bool: ...
 
 
+class Writes(Struct, frozen=True):
+    """What is, or was, written for pods."""
+
+    bindings: BindingsUnderWay
+    deletions: Granted
+
+
 class Attempts(Protocol):
     @property
     def is_paused(self) -> bool:
@@ -55,8 +64,7 @@ class Reconciliation:
         known_pods: KnownPods,
         handlers: EventHandlers,
         queue: SchedulingQueue,
-        bindings: BindingsUnderWay,
-        granted: Granted,
+        writes: Writes,
         profile_names: Collection[str],
         attempts: Attempts,
     ) -> None:
@@ -64,8 +72,8 @@ class Reconciliation:
         self._known_pods = known_pods
         self._handlers = handlers
         self._queue = queue
-        self._bindings = bindings
-        self._granted = granted
+        self._bindings = writes.bindings
+        self._granted = writes.deletions
         self._profile_names = profile_names
         self._attempts = attempts
 

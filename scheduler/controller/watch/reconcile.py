@@ -17,6 +17,7 @@ from itertools import repeat
 from typing import Final
 
 import structlog
+from msgspec import Struct
 
 from scheduler.controller.inbox import Inbox
 from scheduler.controller.report.instruments import Counter
@@ -37,11 +38,7 @@ from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.objects.wire import decode_list_in_parts
 
-CATCH_UP_SECONDS: Final = 90.0
-"""Time for a watch to pass a list's version: bookmarks arrive every minute."""
 POLL_SECONDS: Final = 0.5
-CONFIRM_SECONDS: Final = 30.0
-"""Time for a watch to show a binding that was answered, and for an extender to do what it has answered."""
 READ_SECONDS: Final = 10.0
 PODS_READ: Final = 500
 """At most in one round."""
@@ -50,6 +47,14 @@ OBJECTS_A_PART: Final = 400
 """Objects compared in one step, which takes about 2 ms, a slice of the scheduling loop."""
 
 log = structlog.get_logger()
+
+
+class Patience(Struct, frozen=True):
+    """Seconds that a watch has. ``to_catch_up``: to pass a list's version; bookmarks arrive every minute.
+    ``to_confirm``: to show a binding that was answered; an extender may do it after its answer."""
+
+    to_catch_up: float = 90.0
+    to_confirm: float = 30.0
 
 
 class Reconciler:
@@ -65,8 +70,7 @@ class Reconciler:
         inbox: Inbox,
         counter: Counter,
         *,
-        catch_up_seconds: float = CATCH_UP_SECONDS,
-        confirm_seconds: float = CONFIRM_SECONDS,
+        patience: Patience = Patience(),  # noqa: B008 - frozen
         dressed: Callable[[Node], Node] = lambda node: node,
         step: Step = unwatched,
     ) -> None:
@@ -77,8 +81,7 @@ class Reconciler:
         self._client = client
         self._inbox = inbox
         self._counter = counter
-        self._catch_up_seconds = catch_up_seconds
-        self._confirm_seconds = confirm_seconds
+        self._patience = patience
         self._dressed = dressed
         self._step = step
         self._believed: TellBelieved | None = None
@@ -167,7 +170,7 @@ class Reconciler:
     async def _catches_up(self, reflector: Reflector, version: int) -> bool:
         """Waits until the watch is past the list's version; False on a time-out."""
         try:
-            async with asyncio.timeout(self._catch_up_seconds):
+            async with asyncio.timeout(self._patience.to_catch_up):
                 while not (reflector.resource_version.isdecimal() and int(reflector.resource_version) >= version):  # noqa: ASYNC110
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
@@ -231,7 +234,7 @@ class Reconciler:
         unbound = [one for one in unconfirmed if _is_shown_unbound(one[0], reflectors)]
         if not unbound:
             return {}
-        await asyncio.sleep(self._confirm_seconds)
+        await asyncio.sleep(self._patience.to_confirm)
         lost: dict[str, str] = {}
         for pod, node in [one for one in unbound if _is_shown_unbound(one[0], reflectors)][:PODS_READ]:
             try:

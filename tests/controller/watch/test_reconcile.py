@@ -17,7 +17,7 @@ from scheduler.controller.loop import SchedulingLoop, read_clock
 from scheduler.controller.report.instruments import Counter
 from scheduler.controller.step_watch import StepWatch
 from scheduler.controller.watch.health import Health
-from scheduler.controller.watch.reconcile import OBJECTS_A_PART, Reconciler
+from scheduler.controller.watch.reconcile import OBJECTS_A_PART, Patience, Reconciler
 from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.write.client import ApiClient
 from scheduler.engine.commands import Command
@@ -59,9 +59,8 @@ class Rounds(Inbox):
         self.reconciler = self.reconciling(reflector, client, 5.0)
 
     def reconciling(self, reflector: Reflector, client: ApiClient, catch_up_seconds: float) -> Reconciler:
-        return Reconciler(
-            [reflector], client, self, self.counter, catch_up_seconds=catch_up_seconds, confirm_seconds=0.0
-        )
+        patience = Patience(catch_up_seconds, to_confirm=0.0)
+        return Reconciler([reflector], client, self, self.counter, patience=patience)
 
     def put(self, stimulus: Stimulus) -> None:
         self.fed.append(stimulus)
@@ -208,7 +207,7 @@ async def engine_beside(client: ApiClient) -> AsyncIterator[tuple[Engine, Reconc
     loop = SchedulingLoop(engine, inbox, dispatch, lambda: False)
     reflectors = [Reflector(kind, client, inbox, step=loop.steps.step) for kind in (Kind.NODE, Kind.POD)]
     counter = Counter("repairs", "", ("kind",))
-    reconciler = Reconciler(reflectors, client, inbox, counter, confirm_seconds=0.0, step=loop.steps.step)
+    reconciler = Reconciler(reflectors, client, inbox, counter, patience=Patience(to_confirm=0.0), step=loop.steps.step)
     tasks = [asyncio.create_task(run()) for run in (loop.run, *[reflector.run for reflector in reflectors])]
     await until(lambda: all(reflector.health is Health.WATCHING for reflector in reflectors))
     inbox.put(Synced())
