@@ -150,6 +150,27 @@ class ControlPlane:
         self.stop_apiserver()
         self.start_apiserver()
 
+    def save_state(self) -> None:
+        """Keep a copy of etcd's data as they are now, as a backup would; the API server is away meanwhile."""
+        self._exchange_state(lambda data, saved: shutil.copytree(data, saved))
+
+    def restore_state(self) -> None:
+        """Put etcd's data back to what they were at `save_state`: resource versions begin again from there, as after a
+        restore that does not raise the revision."""
+
+        def put_back(data: Path, saved: Path) -> None:
+            shutil.rmtree(data)
+            shutil.copytree(saved, data)
+
+        self._exchange_state(put_back)
+
+    def _exchange_state(self, exchange: Callable[[Path, Path], object]) -> None:
+        self.stop_apiserver(0)
+        self._processes["etcd"].stop()
+        exchange(self.folder / "etcd", self.folder / "etcd-saved")
+        self._start_etcd()
+        self.start_apiserver()
+
     def audit(self) -> list[dict[str, Any]]:
         """Every write to a pod or its subresources that was answered, oldest first, as audit.k8s.io events."""
         return [entry for entry in self.audit_entries() if _is_pod_write(entry)]

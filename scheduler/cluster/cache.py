@@ -264,6 +264,10 @@ class ClusterCache:
     def assumed_count(self) -> int:
         return len(self._assumed)
 
+    @property
+    def assumed_pods(self) -> list[PodInfo]:
+        return [self._placed[uid] for uid in self._assumed]
+
     # --- reconciling and invariants -----------------------------------------------------------------------------------
 
     def node_names(self) -> list[str]:

@@ -40,13 +40,13 @@ from scheduler.engine.invariants import check_parts
 from scheduler.engine.making_room.room import Left, MakingRoom
 from scheduler.engine.outcome import CycleOutcome, GroupPermitted, Placed
 from scheduler.engine.parts import EngineParts
-from scheduler.engine.reconciling import Reconciliation
+from scheduler.engine.reconciling import Reconciliation, Writes
 from scheduler.engine.reservation import take_back
 from scheduler.engine.stopping import stop
 from scheduler.engine.tickets import BindingTicket, ClaimTicket, CycleTicket, GroupTicket, VictimTicket
 from scheduler.extenders.extender import Extender
 from scheduler.framework.profile import Profile
-from scheduler.messages.commands import ReportProblem, ReportRepairs, TellBelieved
+from scheduler.messages.commands import ReportProblem, ReportRepairs
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import (
     ExtenderAnswered,
@@ -344,16 +344,15 @@ class Engine(EngineParts):
     # --- answers and time ---------------------------------------------------------------------------------------------
 
     def _reconciliation_started(self, _stimulus: ReconciliationStarted, now: Now) -> Sequence[Step]:
-        commands = self._drain(self.room.doubt(), now)
-        return [*commands, TellBelieved(*self._reconciliation().believed())]
+        return [*self._drain(self.room.doubt(), now), self._reconciliation().believed()]
 
     def _reconciled(self, stimulus: Reconciled, now: Now) -> Sequence[Step]:
         repairs = self._reconciliation().mend(stimulus, now)
         return [ReportRepairs(repairs)] if repairs else ()
 
     def _reconciliation(self) -> Reconciliation:
-        ours = self.profiles.keys()
-        return Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, self.bindings, ours, self)
+        ours, writes = self.profiles.keys(), Writes(self.bindings, self.room.granted)
+        return Reconciliation(self.cache, self.known_pods, self.handlers, self.queue, writes, ours, self)
 
     def _written(self, outcome: WriteFinished, now: Now) -> Sequence[Step]:
         """What was written is known before the machine that waits for the answer goes on."""

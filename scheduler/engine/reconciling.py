@@ -2,17 +2,24 @@
 
 Nothing should ever differ: each repair is a bug found, here or in a watch, and is counted and logged. Missed pods and
 nodes go through the same handlers as any event, so that the queue sees them.
+
+Only after a restore of etcd is a difference no bug: what the API server has granted, a binding or a deletion, may be
+gone before any watch has shown it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Protocol
+
+from msgspec import Struct
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import UNSCHEDULABLE_TIMEOUT
+from scheduler.messages.commands import TellBelieved
 from scheduler.messages.now import Now
+from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import Reconciled
 from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod
@@ -26,6 +33,19 @@ Repair = tuple[Kind, str]
 
 class BindingsUnderWay(Protocol):
     def get(self, uid: str) -> object | None: ...
+
+
+class Granted(Protocol):
+    """Deletions that the API server has granted."""
+
+    def was_lost(self, pod: Pod, now: Now) -> bool: ...
+
+
+class Writes(Struct, frozen=True):
+    """What is, or was, written for pods."""
+
+    bindings: BindingsUnderWay
+    deletions: Granted
 
 
 class Attempts(Protocol):
@@ -44,7 +64,7 @@ class Reconciliation:
         known_pods: KnownPods,
         handlers: EventHandlers,
         queue: SchedulingQueue,
-        bindings: BindingsUnderWay,
+        writes: Writes,
         profile_names: Collection[str],
         attempts: Attempts,
     ) -> None:
@@ -52,17 +72,21 @@ class Reconciliation:
         self._known_pods = known_pods
         self._handlers = handlers
         self._queue = queue
-        self._bindings = bindings
+        self._bindings = writes.bindings
+        self._granted = writes.deletions
         self._profile_names = profile_names
         self._attempts = attempts
 
-    def believed(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The names of all nodes and the UIDs of all pods in the engine's state."""
+    def believed(self) -> TellBelieved:
+        """The names of all nodes and the UIDs of all pods in the engine's state, and the unconfirmed bindings."""
         unknown = sorted(self._cache.pods.keys() - self._known_pods.uids)
-        return self._cache.node_names(), [*self._known_pods.uids, *unknown]
+        answered = [info for info in self._cache.assumed_pods if self._is_answered(info.uid)]
+        unconfirmed = [(PodReference(info.namespace, info.name, info.uid), info.node_name) for info in answered]
+        return TellBelieved(self._cache.node_names(), [*self._known_pods.uids, *unknown], unconfirmed)
 
     def mend(self, part: Reconciled, now: Now) -> tuple[Repair, ...]:
-        repairs = self._mend_pods(part, now)
+        repairs = [*self._mend_bindings(part.lost_bindings, now), *self._mend_deletions(part.pods, now)]
+        repairs += self._mend_pods(part, now)
         repairs += self._mend_queue(part.pods, now)
         placed = {uid: self._info_of(pod) for uid, pod in part.pods.items() if pod.spec.node_name}
         waiting = [uid for uid, pod in part.pods.items() if not pod.spec.node_name]
@@ -72,6 +96,38 @@ class Reconciliation:
             # No event has reported the freed room to the queue.
             self._queue.move_all(UNSCHEDULABLE_TIMEOUT, None, None, now)
         return tuple(repairs)
+
+    def _mend_bindings(self, lost: Mapping[str, str], now: Now) -> list[Repair]:
+        """Place pods again whose bindings were answered and are gone."""
+        repairs: list[Repair] = []
+        for uid, node in lost.items():
+            assumed, known = self._cache.assumed(uid), self._known_pods.by_uid(uid)
+            if known is None or known.node_name or assumed is None or assumed.node_name != node:
+                continue
+            if self._is_answered(uid):
+                self._shown_again(known.pod, now)
+                repairs.append((Kind.POD, f"pod {known.key} is no longer bound to node {node}"))
+        return repairs
+
+    def _mend_deletions(self, pods: Mapping[str, Pod], now: Now) -> list[Repair]:
+        """Take victims for what they are whose deletions were granted and are gone."""
+        repairs: list[Repair] = []
+        for pod in pods.values():
+            if self._granted.was_lost(pod, now):
+                self._shown_again(pod, now)
+                repairs.append((Kind.POD, f"pod {pod.key} no longer terminates"))
+        return repairs
+
+    def _shown_again(self, pod: Pod, now: Now) -> None:
+        """Forget all that is known of the pod besides what the API server says."""
+        self._handlers.on_deleted(Kind.POD, pod, True, now)
+        self._queue.finish_waking()
+        self._handlers.on_observed(Kind.POD, pod, now)
+        self._queue.finish_waking()
+
+    def _is_answered(self, uid: str) -> bool:
+        """Whether an assumed pod has been bound, as far as the API server's answer goes."""
+        return self._bindings.get(uid) is None and not self._queue.is_in_flight(uid)
 
     def _mend_pods(self, part: Reconciled, now: Now) -> list[Repair]:
         repairs: list[Repair] = []

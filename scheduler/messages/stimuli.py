@@ -107,12 +107,14 @@ class ReconciliationStarted(msgspec.Struct, frozen=True):
 class Reconciled(msgspec.Struct, frozen=True):
     """A part of the API server's present state, to be compared with the engine's: some of the nodes (by name) and of
     the pods that have not ended (by UID), and names and UIDs that do not exist. Answered with ReportRepairs where
-    something differed. In parts, since all of a large cluster at once would be a long step."""
+    something differed. In parts, since all of a large cluster at once would be a long step. ``lost_bindings``: UIDs of
+    pods that are unconfirmed by TellBelieved and, asked for since, have no node; with the node of each."""
 
     nodes: Mapping[str, Node]
     pods: Mapping[str, Pod]
     absent_nodes: Sequence[str] = ()
     absent_pods: Sequence[str] = ()
+    lost_bindings: Mapping[str, str] = {}
 
 
 class WakingContinued(msgspec.Struct, frozen=True):

@@ -175,8 +175,8 @@ class EventHandlers:
     def _pod_observed(self, pod: Pod, now: Now) -> Aftermath:
         info = PodInfo(pod)
         old = self._known_pods.get(info.key)
-        if old is not None and (old.uid != info.uid or (old.node_name and not info.node_name)):
-            # It was made again, or is no longer bound, as when etcd was restored from a backup.
+        if old is not None and (old.uid != info.uid or old.node_name not in ("", info.node_name)):
+            # It was made again, or is bound no longer or elsewhere, as when etcd was restored from a backup.
             self._pod_deleted(old, True, now)
             self._queue.finish_waking()
             old = None

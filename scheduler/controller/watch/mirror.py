@@ -8,7 +8,7 @@ again or is gone. A known object of the same name with another UID is removed.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Final
 
@@ -47,9 +47,13 @@ class Mirror:
         self._put_off: list[tuple[ApiObject, bytes]] = []
         """The changed claims of the list so far."""
         self._answered: dict[str, ApiObject] = {}
-        """Objects that answers to writes have shown, and no list or watch yet: they count like known ones."""
-        self._to_be_listed: set[str] = set()
-        """The keys of those that were answered before the list began."""
+        """Objects that answers to writes have shown, and no list or watch yet, new or in a newer version: they count
+        like known ones."""
+        self._newest = 0
+        """The newest version that a list, or an object of a watch, has had."""
+        self._went_back = False
+        """Whether the list under way is older than that."""
+        self._list_version = 0
         self._deleted: set[str] | None = None
         self._reported: set[str] = set()
 
@@ -58,18 +62,24 @@ class Mirror:
     def begin_list(self) -> None:
         self._listed = set()
         self._put_off = []
-        self._to_be_listed = set(self._answered)
+        # Listed or not: what was answered before the list began is one of those known before.
+        self._count_as_known(list(self._answered))
+        self._went_back = False
         self.unreadable = set()
 
     def take_page(self, page: ListPage) -> list[Stimulus]:
         """New and changed objects of a part of a list; those of claims come with the list's end."""
         stimuli: list[Stimulus] = []
+        self._compare_versions(page.resource_version)
         for fault in page.faults:
             self._reject(fault, stimuli)
         for read, document in zip(page.objects, page.documents or repeat(b""), strict=False):
             key = read.key
             self._listed.add(key)
             known = self.known.get(key)
+            if self._went_back and known is not None and _is_renumbered(known, read):
+                stimuli.append(ObjectDeleted(self.kind, self.known.pop(key), is_stale=True))
+                known = None
             if known is None or known.metadata.resource_version != read.metadata.resource_version:
                 if self.kind is Kind.RESOURCE_CLAIM:
                     self._put_off.append((read, document))
@@ -82,9 +92,7 @@ class Mirror:
 
         The next watch begins behind the list, whose versions may even have gone back, with a backup of etcd.
         """
-        for key in self._to_be_listed & self._answered.keys():
-            # Listed or not: from here on it is one of those known before.
-            self.known.setdefault(key, self._answered.pop(key))
+        self._newest = self._list_version or self._newest
         stale = [key for key in self.known if key not in self._listed]
         self._listed = set()
         self._endings.clear()
@@ -95,12 +103,19 @@ class Mirror:
 
     def clear(self) -> list[Stimulus]:
         """Deletions of all objects: the kind is not served."""
+        self._count_as_known(list(self._answered))
         stimuli: list[Stimulus] = [ObjectDeleted(self.kind, known, is_stale=True) for known in self.known.values()]
-        stimuli += [ObjectDeleted(self.kind, one, is_stale=True) for one in self._answered.values()]
         self.known.clear()
-        self._answered.clear()
         self.unreadable = set()
         return stimuli
+
+    def _compare_versions(self, listed: str) -> None:
+        """``listed``: the version of the list under way. A list is never older than what was seen before it, unless the
+        API server's state went back; from then on the same numbers stand for other versions."""
+        self._list_version = int(listed) if listed.isdecimal() else 0
+        if 0 < self._list_version < self._newest and not self._went_back:
+            self._went_back = True
+            log.warning("API server's state went back, as after a restore of etcd", kind=self.kind.value)
 
     # --- watches ------------------------------------------------------------------------------------------------------
 
@@ -120,6 +135,7 @@ class Mirror:
         if self._endings.is_outdated(key, known, read):
             return
         if type_ != DELETED:
+            self._newest = max(self._newest, version_of(read))
             # The same version again is no change, and would only retry its pod (trap 80).
             if known is None or known.metadata.resource_version != read.metadata.resource_version:
                 self._observe(key, known, read, stimuli, document)
@@ -133,12 +149,29 @@ class Mirror:
     def answered(self, written: ApiObject) -> list[Stimulus]:
         """Note an object in the answer to a write, once it has been passed on: one that is made and deleted in a gap of
         the watch is in no list, and no watch shows it. Returns its deletion where the watch was quicker."""
-        if written.key in self.known:
+        known = self.known.get(written.key)
+        if known is not None:
+            if known.uid == written.uid and version_of(known) < version_of(written):
+                self._answered[written.key] = written
             return []
         if self._endings.is_outdated(written.key, None, written):
             return [ObjectDeleted(self.kind, written, is_stale=True)]
         self._answered[written.key] = written
         return []
+
+    def latest(self, key: str) -> ApiObject | None:
+        """The object as a list, a watch or an answer has shown it last."""
+        return self._answered.get(key) or self.known.get(key)
+
+    @property
+    def keys(self) -> Collection[str]:
+        """Of all objects that lists, watches and answers have shown."""
+        return self.known.keys() | self._answered.keys() if self._answered else self.known.keys()
+
+    def _count_as_known(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            if key in self._answered:
+                self.known[key] = self._answered.pop(key)
 
     # --- comparisons --------------------------------------------------------------------------------------------------
 
@@ -152,8 +185,9 @@ class Mirror:
             self._deleted = None
 
     def mend(self, missed: Sequence[tuple[ApiObject, bytes]], gone: Sequence[str]) -> list[Stimulus]:
-        """Changes that the watch has missed: new or newer objects, with their JSON where it is passed on, and keys of
-        deleted ones."""
+        """Changes that the watch has missed: objects in another version, with their JSON where it is passed on, and
+        keys of deleted ones."""
+        self._count_as_known([*gone, *(one.key for one, _ in missed)])
         stimuli: list[Stimulus] = [
             ObjectDeleted(self.kind, self.known.pop(key), is_stale=True) for key in gone if key in self.known
         ]
@@ -177,7 +211,8 @@ class Mirror:
     def _take_away(self, key: str, stimuli: list[Stimulus], last: ApiObject | None = None) -> None:
         """Removes an object. ``last``: its state at the deletion, None if unknown."""
         self.unreadable.discard(key)
-        known = self.known.pop(key, None) or self._answered.pop(key, None)
+        answered, known = self._answered.pop(key, None), self.known.pop(key, None)
+        known = known or answered
         if self._deleted is not None:
             self._deleted.add(key)
         if known is not None:
@@ -190,7 +225,7 @@ class Mirror:
             stimuli.append(ObjectDeleted(self.kind, known, is_stale=True))
         self._sharing.share(read)
         self.known[key] = read
-        if self._answered:
+        if self._answered and version_of(self._answered.get(key)) <= version_of(read):
             self._answered.pop(key, None)
         if self.unreadable:
             self.unreadable.discard(key)
@@ -212,6 +247,11 @@ class Mirror:
                 name=error.name[:MAX_LOGGED],
                 reason=error.reason[:MAX_LOGGED],
             )
+
+
+def _is_renumbered(known: ApiObject, read: ApiObject) -> bool:
+    """Whether two objects of one version differ, since it was given out once before the state went back, and again."""
+    return known.metadata.resource_version == read.metadata.resource_version and known != read
 
 
 def _allocation_of(one: ApiObject) -> Allocation | None:

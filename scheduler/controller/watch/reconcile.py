@@ -1,8 +1,12 @@
 """Compares the caches with the API server's lists every few minutes, so that a missed event has no lasting effect.
 
-Two steps. First each reflector is compared with a list: an object that is listed but unknown, or known but no longer
-listed, although the watch is past the list's version, has been missed. Then the engine is compared with the
-reflectors, in parts and without requests. Each repair is logged and counted: there should be none.
+Two steps. First each reflector is compared with a list: an object that is listed but unknown or in another version, or
+known but no longer listed, although the watch is past the list's version, has been missed. Then the engine is compared
+with the reflectors, in parts. Each repair is logged and counted: there should be none, unless etcd was restored to an
+earlier state.
+
+That is also how a binding is lost that was answered, but that no watch has shown: such a pod is read, since no list and
+no watch tells it from one whose binding they do not show yet.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from itertools import repeat
 from typing import Final
 
 import structlog
+from msgspec import Struct
 
 from scheduler.controller.inbox import Inbox
 from scheduler.controller.report.instruments import Counter
@@ -22,23 +27,34 @@ from scheduler.controller.watch.pages import Pages
 from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.watch.versions import version_of
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.requests import pod_path
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.commands import ReportRepairs, TellBelieved
+from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import Reconciled, ReconciliationStarted
-from scheduler.objects.kinds import Kind
+from scheduler.objects.kinds import Kind, decode_as
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.objects.wire import decode_list_in_parts
 
-CATCH_UP_SECONDS: Final = 90.0
-"""Time for a watch to pass a list's version: bookmarks arrive every minute."""
 POLL_SECONDS: Final = 0.5
+READ_SECONDS: Final = 10.0
+PODS_READ: Final = 500
+"""At most in one round."""
 LINES_LOGGED: Final = 20
 OBJECTS_A_PART: Final = 400
 """Objects compared in one step, which takes about 2 ms, a slice of the scheduling loop."""
 
 log = structlog.get_logger()
+
+
+class Patience(Struct, frozen=True):
+    """Seconds that a watch has. ``to_catch_up``: to pass a list's version; bookmarks arrive every minute.
+    ``to_confirm``: to show a binding that was answered; an extender may do it after its answer."""
+
+    to_catch_up: float = 90.0
+    to_confirm: float = 30.0
 
 
 class Reconciler:
@@ -54,7 +70,7 @@ class Reconciler:
         inbox: Inbox,
         counter: Counter,
         *,
-        catch_up_seconds: float = CATCH_UP_SECONDS,
+        patience: Patience = Patience(),  # noqa: B008 - frozen
         dressed: Callable[[Node], Node] = lambda node: node,
         step: Step = unwatched,
     ) -> None:
@@ -65,7 +81,7 @@ class Reconciler:
         self._client = client
         self._inbox = inbox
         self._counter = counter
-        self._catch_up_seconds = catch_up_seconds
+        self._patience = patience
         self._dressed = dressed
         self._step = step
         self._believed: TellBelieved | None = None
@@ -98,9 +114,14 @@ class Reconciler:
         if reflector.health is not Health.WATCHING:
             return
         with reflector.mirror.noting_deletions() as deleted:
-            relists = reflector.relists
+            relists, before = reflector.relists, reflector.resource_version
             version, suspects, listed = await self._list(reflector)
-            missing = [key for key in reflector.known if key not in listed]
+            if before.isdecimal() and version < int(before):
+                # The API server's state went back. A watch from a version that is still to come is silent, and soon
+                # followed by a list.
+                return
+            mirror = reflector.mirror
+            missing = [key for key in mirror.keys if key not in listed]
             if not (version and (suspects or missing)) or not await self._catches_up(reflector, version):
                 return
             if reflector.relists != relists:
@@ -109,9 +130,9 @@ class Reconciler:
             missed = [
                 (one, document)
                 for key, (one, document) in suspects.items()
-                if key not in deleted and _is_newer(one, reflector, key)
+                if key not in deleted and _is_missed(one, mirror.latest(key), version)
             ]
-            gone = [key for key in missing if version_of(reflector.known.get(key)) in range(1, version + 1)]
+            gone = [key for key in missing if version_of(mirror.latest(key)) in range(1, version + 1)]
             reflector.mend(missed, gone)
         lines = [f"{one.key} was missing or out of date" for one, _ in missed] + [
             f"{key} no longer exists" for key in gone
@@ -139,7 +160,7 @@ class Reconciler:
                     keys.update(fault.name for fault in part.faults)
                     for one, document in zip(part.objects, part.documents or repeat(b""), strict=False):
                         keys.add(one.key)
-                        known = reflector.known.get(one.key)
+                        known = reflector.mirror.latest(one.key)
                         if known is None or known.metadata.resource_version != one.metadata.resource_version:
                             suspects[one.key] = one, document
                 await asyncio.sleep(0)
@@ -149,7 +170,7 @@ class Reconciler:
     async def _catches_up(self, reflector: Reflector, version: int) -> bool:
         """Waits until the watch is past the list's version; False on a time-out."""
         try:
-            async with asyncio.timeout(self._catch_up_seconds):
+            async with asyncio.timeout(self._patience.to_catch_up):
                 while not (reflector.resource_version.isdecimal() and int(reflector.resource_version) >= version):  # noqa: ASYNC110
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
@@ -199,6 +220,32 @@ class Reconciler:
                 gone = [name for name in lost_nodes if all(name not in one.known for one in nodes)]
                 self._inbox.put(Reconciled({}, {}, gone, absent))
             await self._inbox.emptied()
+        if lost := await self._lost_bindings(believed.unconfirmed, pods):
+            self._inbox.put(Reconciled({}, {}, lost_bindings=lost))
+            await self._inbox.emptied()
+
+    async def _lost_bindings(
+        self, unconfirmed: Sequence[tuple[PodReference, str]], reflectors: Sequence[Reflector]
+    ) -> dict[str, str]:
+        """UIDs of the pods that have no node although their bindings were answered, with the node that was meant.
+
+        Each is read after its binding was answered, and a read, unlike what a watch shows, is never older than that.
+        """
+        unbound = [one for one in unconfirmed if _is_shown_unbound(one[0], reflectors)]
+        if not unbound:
+            return {}
+        await asyncio.sleep(self._patience.to_confirm)
+        lost: dict[str, str] = {}
+        for pod, node in [one for one in unbound if _is_shown_unbound(one[0], reflectors)][:PODS_READ]:
+            try:
+                answer = await self._client.request("GET", pod_path(pod), timeout_seconds=READ_SECONDS)
+                found = decode_as(Pod, answer.body)
+            except (ApiError, InvalidObject) as error:
+                log.info("Pod could not be compared", pod=pod.key, error=str(error))
+                continue
+            if found.uid == pod.uid and not found.node_name:
+                lost[pod.uid] = node
+        return lost
 
     async def _ask(self) -> TellBelieved | None:
         """The engine's present objects; None without an answer."""
@@ -217,6 +264,14 @@ def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
         yield keys[begin : begin + OBJECTS_A_PART]
 
 
-def _is_newer(listed: ApiObject, reflector: Reflector, key: str) -> bool:
-    """Whether the list has a newer version than the watch, which is past the list, has delivered."""
-    return version_of(listed) > version_of(reflector.known.get(key))
+def _is_missed(listed: ApiObject, known: ApiObject | None, version: int) -> bool:
+    """Whether the watch, which is past the list's version, should have delivered what is listed: it has delivered no
+    later change. The listed object may even be the older one, where the state went back and has passed that version
+    again."""
+    is_same = known is not None and known.metadata.resource_version == listed.metadata.resource_version
+    return not is_same and version_of(known) <= version
+
+
+def _is_shown_unbound(pod: PodReference, reflectors: Sequence[Reflector]) -> bool:
+    found = (one.known.get(pod.key) for one in reflectors)
+    return any(isinstance(one, Pod) and one.uid == pod.uid and not one.node_name for one in found)

@@ -10,6 +10,8 @@ from scheduler.objects.meta import Condition
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
 
+LOST_NANOSECONDS = 60 * 10**9
+"""Time for the watch to show a granted deletion."""
 BUDGET_SECONDS = 30.0
 """Seconds after which a budget's status is taken to count a victim as gone, even if no change of it was seen."""
 
@@ -39,6 +41,15 @@ class GrantedDeletions:
 
     def gone(self, uid: str) -> None:
         self._leaving.pop(uid, None)
+
+    def was_lost(self, pod: Pod, now: Now) -> bool:
+        """Whether a deletion was granted some time ago, and the pod, as the API server shows it, does not terminate:
+        etcd was restored to an earlier state. It is forgotten then."""
+        leaving = self._leaving.get(pod.metadata.uid) if self._leaving else None
+        if leaving is None or pod.is_terminating or leaving[0] > format_seconds(now.wall - LOST_NANOSECONDS):
+            return False
+        self.gone(pod.metadata.uid)
+        return True
 
     def as_leaving(self, pod: Pod) -> Pod:
         """The pod as the API server has it: an event may be older than the granted deletion of a victim."""

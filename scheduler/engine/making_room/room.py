@@ -114,7 +114,7 @@ class MakingRoom:
         self._limit = limit
         self._running: dict[str, Removal] = {}
         self._awaited = AwaitedVictims(reads.nominator)
-        self._granted = GrantedDeletions()
+        self.granted = GrantedDeletions()
         self._policies = PreemptionPolicies(settings, own, deadlines, reads.nominator)
         self._put_off: dict[str, PodInfo] = {}
         """By UID, pods that wait for a running removal to end before they may preempt."""
@@ -138,7 +138,7 @@ class MakingRoom:
     @property
     def leaving(self) -> int:
         """The number of victims known to terminate, or to be gone, before the watch has shown it."""
-        return len(self._granted)
+        return len(self.granted)
 
     @property
     def holds_up_scheduling(self) -> bool:
@@ -188,12 +188,12 @@ class MakingRoom:
 
     def as_leaving(self, pod: Pod) -> Pod:
         """The pod as the API server has it: a granted deletion is known before the watch shows it."""
-        return self._granted.as_leaving(pod)
+        return self.granted.as_leaving(pod)
 
     def victims_in_flight(self, now: Now) -> tuple[PodInfo, ...]:
         """Victims whose removal is decided, but which the budgets' status does not count as gone yet."""
-        self._granted.forget_old(now)
-        victims = self._granted.uncounted
+        self.granted.forget_old(now)
+        victims = self.granted.uncounted
         for removal in self._running.values():
             victims |= removal.outstanding
             if not removal.is_at_last:
@@ -253,7 +253,7 @@ class MakingRoom:
         elif how is Left.GONE:
             self._policies.gone(uid)
         self._leaves(uid)
-        self._granted.gone(uid)
+        self.granted.gone(uid)
         self._put_off.pop(uid, None)
         freed = room_of(uid, self._nominator, self._known_pods)
         return [*freed, *self._try_all_nominated_to(self._awaited.gone(uid), but=uid)]
@@ -273,7 +273,7 @@ class MakingRoom:
 
     def budget_shown(self, namespace: str) -> None:
         """The watch shows a budget of this namespace, which may count its victims as gone by now."""
-        self._granted.budget_shown(namespace)
+        self.granted.budget_shown(namespace)
 
     def doubt(self) -> list[Step]:
         """Watch events may have been missed: the state of victims is uncertain, and no pod counts as certainly
@@ -316,14 +316,14 @@ class MakingRoom:
 
     def _grant(self, removal: Removal, victim: PodInfo, now: Now) -> list[Step]:
         """The API server has accepted the deletion: the pod terminates as a victim, before the watch shows either."""
-        self._granted.grant(victim, now)
+        self.granted.grant(victim, now)
         known = self._known_pods.by_uid(victim.uid)
         if known is None or known.is_terminating:
             return []
         condition = EVICTION if self._writes.is_strict else disruption_target(removal.preemptor, known, now)
-        self._granted.leaves(victim.uid, condition, now)
+        self.granted.leaves(victim.uid, condition, now)
         self._leaves(victim.uid)
-        return [ObjectLearned(Kind.POD, self._granted.as_leaving(known.pod))]
+        return [ObjectLearned(Kind.POD, self.granted.as_leaving(known.pod))]
 
     def _go_on(self, removal: Removal, now: Now) -> list[Step]:
         """Remove the last victim after the others, then end the removal."""

@@ -86,6 +86,45 @@ def test_a_claim_that_is_no_longer_allocated_frees_its_devices() -> None:
     assert cluster.node_of("a") == "n"
 
 
+def test_a_claim_whose_allocation_was_answered_and_is_gone_frees_its_devices() -> None:
+    """No watch had shown that it was allocated."""
+    listed = Listed(Kind.RESOURCE_CLAIM)
+    listed.shows(a_claim("first", "4"), a_claim("mine", "5"))
+    waiting_for(listed, "mine")
+    listed.answers(100, a_claim("first", "7", HELD))
+    listed.cluster.schedule_all()
+    assert listed.cluster.node_of("mine") == ""
+    listed.shows(a_claim("first", "4"), a_claim("mine", "5"))
+    listed.cluster.advance(330)
+    listed.cluster.schedule_all()
+    assert listed.cluster.node_of("mine") == "n"
+
+
+def test_a_claim_whose_allocation_was_answered_while_a_list_was_under_way_keeps_its_devices() -> None:
+    listed = Listed(Kind.RESOURCE_CLAIM)
+    listed.shows(a_claim("first", "4"), a_claim("mine", "5"))
+    waiting_for(listed, "mine")
+    listed.shows(
+        a_claim("first", "4"),
+        a_claim("mine", "5"),
+        meanwhile=lambda: listed.answers(100, a_claim("first", "7", HELD)),
+    )
+    listed.cluster.schedule_all()
+    assert listed.cluster.node_of("mine") == ""
+
+
+def test_a_version_that_is_given_out_again_after_the_state_went_back_is_another_one() -> None:
+    listed = Listed(Kind.POD)
+    cluster = listed.cluster
+    cluster.node("n", cpu="4")
+    listed.watches("ADDED", testing.pod("a", cpu="3", resource_version="7", node="n"))
+    assert cluster.node_of("a") == "n"
+    listed.shows(testing.pod("a", cpu="3", resource_version="7", labels={"seen": "never"}))
+    assert cluster.node_of("a") == ""
+    cluster.schedule_all()
+    assert cluster.node_of("a") == "n"
+
+
 def waiting_for(listed: Listed, *claims: str, resource: str | None = None) -> None:
     """Pods that wait for the only device, each with its claim. ``resource``: the extended one that it stands for."""
     cluster = listed.cluster

@@ -17,12 +17,13 @@ from scheduler.controller.loop import SchedulingLoop, read_clock
 from scheduler.controller.report.instruments import Counter
 from scheduler.controller.step_watch import StepWatch
 from scheduler.controller.watch.health import Health
-from scheduler.controller.watch.reconcile import OBJECTS_A_PART, Reconciler
+from scheduler.controller.watch.reconcile import OBJECTS_A_PART, Patience, Reconciler
 from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.write.client import ApiClient
 from scheduler.engine.commands import Command
 from scheduler.engine.engine import Engine
-from scheduler.messages.commands import ReportRepairs, TellBelieved
+from scheduler.messages.commands import BindPod, ReportRepairs, TellBelieved
+from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import (
     ObjectDeleted,
     ObjectObserved,
@@ -30,6 +31,7 @@ from scheduler.messages.stimuli import (
     ReconciliationStarted,
     Stimulus,
     Synced,
+    WriteFinished,
 )
 from scheduler.objects.kinds import Kind, decode_as
 from scheduler.objects.pod import Pod
@@ -52,13 +54,18 @@ class Rounds(Inbox):
     def __init__(self, reflector: Reflector, client: ApiClient) -> None:
         super().__init__()
         self.fed: list[Stimulus] = []
+        self.unconfirmed: list[tuple[PodReference, str]] = []
         self.counter = Counter("repairs", "", ("kind",))
-        self.reconciler = Reconciler([reflector], client, self, self.counter, catch_up_seconds=5.0)
+        self.reconciler = self.reconciling(reflector, client, 5.0)
+
+    def reconciling(self, reflector: Reflector, client: ApiClient, catch_up_seconds: float) -> Reconciler:
+        patience = Patience(catch_up_seconds, to_confirm=0.0)
+        return Reconciler([reflector], client, self, self.counter, patience=patience)
 
     def put(self, stimulus: Stimulus) -> None:
         self.fed.append(stimulus)
         if isinstance(stimulus, ReconciliationStarted):
-            self.reconciler.take(TellBelieved([], []))
+            self.reconciler.take(TellBelieved([], [], self.unconfirmed))
 
     @property
     def repairs(self) -> float:
@@ -115,7 +122,6 @@ async def test_what_changes_while_the_list_comes_is_no_difference(client: ApiCli
     async with running(client, page_size=2) as (reflector, _):
         await watching(client, reflector, 12)
         rounds = Rounds(reflector, client)
-        rounds.reconciler = Reconciler([reflector], client, rounds, rounds.counter, catch_up_seconds=5.0)
         comparing = asyncio.create_task(rounds.reconciler.round())
         for number in range(12):
             await client.request("DELETE", f"{PODS}/p{number}", body=b'{"gracePeriodSeconds": 0}')
@@ -129,9 +135,57 @@ async def test_a_watch_that_is_not_past_the_list_is_not_judged(client: ApiClient
         await watching(client, reflector, 1)
         reflector.take(line("MODIFIED", await read(client, f"{PODS}/p0"), "1"))
         rounds = Rounds(reflector, client)
-        rounds.reconciler = Reconciler([reflector], client, rounds, rounds.counter, catch_up_seconds=0.01)
+        rounds.reconciler = rounds.reconciling(reflector, client, 0.01)
         await rounds.reconciler.round()
         assert rounds.repairs == 0.0
+
+
+async def test_what_is_listed_in_an_older_version_than_the_watch_has_shown_is_mended(client: ApiClient) -> None:
+    """The API server's state went back, and has passed the version that the watch goes on from."""
+    async with running(client) as (reflector, seen):
+        await watching(client, reflector, 2)
+        documents = [await read(client, f"{PODS}/p{number}") for number in range(2)]
+        reflector.take(line("MODIFIED", documents[0], documents[1]["metadata"]["resourceVersion"]))
+        del seen.stimuli[:]
+        rounds = Rounds(reflector, client)
+        comparing = asyncio.create_task(rounds.reconciler.round())
+        await create(client, PODS, pod_json("later"))
+        await comparing
+        assert [event for event in seen.events if event[1] != "later"] == [("+", "p0")]
+        assert rounds.repairs == 1.0
+
+
+async def test_a_list_that_is_older_than_what_the_watch_has_shown_is_no_measure(client: ApiClient) -> None:
+    async with running(client) as (reflector, _):
+        await watching(client, reflector, 1)
+        document = await read(client, f"{PODS}/p0")
+        outdated = {**document, "metadata": {**document["metadata"], "resourceVersion": "1"}}
+        reflector.mend([(decode_as(Pod, msgspec.json.encode(outdated)), b"")], [])
+        reflector.resource_version = "1000000"
+        rounds = Rounds(reflector, client)
+        await rounds.reconciler.round()
+        assert rounds.repairs == 0.0
+
+
+async def test_only_a_pod_that_has_no_node_when_it_is_read_has_lost_its_binding(client: ApiClient) -> None:
+    async with running(client) as (reflector, _):
+        await watching(client, reflector, 4)
+        before = [decode_as(Pod, msgspec.json.encode(await read(client, f"{PODS}/p{n}"))) for n in range(4)]
+        await create(
+            client, f"{PODS}/p1/binding", {"metadata": {"name": "p1"}, "target": {"kind": "Node", "name": "n"}}
+        )
+        await client.request("DELETE", f"{PODS}/p2", body=b'{"gracePeriodSeconds": 0}')
+        await until(lambda: reflector.object_count == 3)
+        # As if the watch had shown neither.
+        reflector.mend([(before[1], b""), (before[2], b"")], [])
+        reflector.resource_version = "1"
+        rounds = Rounds(reflector, client)
+        rounds.unconfirmed = [(PodReference("default", one.name, one.uid), "n") for one in before[:3]]
+        rounds.unconfirmed.append((PodReference("default", "p3", "another"), "n"))
+        rounds.reconciler = rounds.reconciling(reflector, client, 0.01)
+        await rounds.reconciler.round()
+        lost = [one.lost_bindings for one in rounds.fed if isinstance(one, Reconciled) and one.lost_bindings]
+        assert lost == [{before[0].uid: "n"}]
 
 
 # --- the engine -------------------------------------------------------------------------------------------------------
@@ -153,7 +207,7 @@ async def engine_beside(client: ApiClient) -> AsyncIterator[tuple[Engine, Reconc
     loop = SchedulingLoop(engine, inbox, dispatch, lambda: False)
     reflectors = [Reflector(kind, client, inbox, step=loop.steps.step) for kind in (Kind.NODE, Kind.POD)]
     counter = Counter("repairs", "", ("kind",))
-    reconciler = Reconciler(reflectors, client, inbox, counter, step=loop.steps.step)
+    reconciler = Reconciler(reflectors, client, inbox, counter, patience=Patience(to_confirm=0.0), step=loop.steps.step)
     tasks = [asyncio.create_task(run()) for run in (loop.run, *[reflector.run for reflector in reflectors])]
     await until(lambda: all(reflector.health is Health.WATCHING for reflector in reflectors))
     inbox.put(Synced())
@@ -232,6 +286,19 @@ async def test_pods_and_nodes_that_are_gone_leave_the_engine(client: ApiClient) 
         assert "pod default/ghost no longer exists" in mended
         assert [info.key for info in engine.known_pods] == ["default/a"]
         assert engine.known_pods.by_uid("earlier") is None
+        engine.check()
+
+
+async def test_a_pod_whose_binding_was_answered_and_is_not_there_is_tried_again(client: ApiClient) -> None:
+    await create(client, "/api/v1/nodes", node_json("n"))
+    await create(client, PODS, pod_json("b"))
+    async with engine_beside(client) as (engine, reconciler, mended):
+        bind = next(one for one in engine.schedule_one(read_clock()) or () if isinstance(one, BindPod))
+        engine.handle(WriteFinished(bind.ticket, True, 201), read_clock())
+        await reconciler.round()
+        assert mended == ["pod default/b is no longer bound to node n"]
+        assert engine.queue.find("default/b") is not None
+        assert engine.cache.assumed_count == 0
         engine.check()
 
 
