@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from scheduler.cli.main import main
+
+def main(name: str = "tandem") -> int:
+    """The script ``tandem``; returns the exit code. ``name``: what the user typed to get here."""
+    try:
+        # Here, so that Ctrl-C while the modules are loaded ends without a traceback, too.
+        from scheduler.cli.main import main as run
+    except KeyboardInterrupt:
+        return 130
+    return run(name=name)
 
 
 def kubectl_plugin() -> int:

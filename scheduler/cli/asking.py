@@ -58,6 +58,9 @@ class Reaching(Options):
         namespace, slash, lease = self.scheduler.partition("/")
         if not (slash and namespace and lease) or "/" in lease:
             raise ConfigurationError([Fault("--scheduler", f'"{self.scheduler}" must be NAMESPACE/LEASE')])
+        for flag, stated in (("--server-ca", self.server_ca), ("--server-fingerprint", self.server_fingerprint)):
+            if stated and not self.server:
+                raise ConfigurationError([Fault(flag, "belongs to --server: the leader is verified by its Lease")])
         return Access(
             self.kubeconfig, self.context, namespace, lease, self.server, self.server_ca, self.server_fingerprint
         )

@@ -58,10 +58,15 @@ def print_capacity(page: dict[str, Any], console: Console) -> None:
     for shape in page["shapes"]:
         if shape["message"]:
             console.print(f"\nNo node takes {escape(shape['name'])}: {escape(shape['message'])}")
-    if any(shape["isUpperBound"] for shape in page["shapes"]):
+    if any(_is_bound(one, shapes) for pool in page["pools"] for one in pool["fits"]):
         console.print("\n≤: its pods may refuse each other; tandem what-if --max places them one by one.")
     if page["poolsLeftOut"]:
         console.print(f"… and {page['poolsLeftOut']} more pools")
+
+
+def _is_bound(fit: dict[str, Any], shapes: dict[str, dict[str, Any]]) -> bool:
+    """Whether fewer may fit than it says; of none there are no fewer."""
+    return bool(shapes[fit["shape"]]["isUpperBound"] and fit["count"])
 
 
 def _print_fits(fits: list[dict[str, Any]], shapes: dict[str, dict[str, Any]], console: Console) -> None:
@@ -73,7 +78,7 @@ def _print_fits(fits: list[dict[str, Any]], shapes: dict[str, dict[str, Any]], c
         state = "waiting" if shape["isWaiting"] else "running"
         limited = ", ".join(f"{escape(name)}: {count}" for name, count in one["limitedBy"].items())
         outside = f", {one['outsideOfScope']} outside of nodeScope" if one["outsideOfScope"] else ""
-        count = f"≤ {one['count']}" if shape["isUpperBound"] else str(one["count"])
+        count = f"≤ {one['count']}" if _is_bound(one, shapes) else str(one["count"])
         rows.add_row(
             escape(one["shape"]),
             f"{shape['pods']} {state}",

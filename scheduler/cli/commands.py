@@ -17,14 +17,16 @@ class Command(Struct, frozen=True):
     """A command. ``name`` is its word; ``module`` has a function that is named by it, and the class of its options,
     which derives from ``Options``.
 
-    ``reads_words``: the function takes the words after the command, and there is no such class. ``leaves_out``: what
-    its libraries would import if they could, for nothing that the command needs.
+    ``reads_words``: the function takes the words after the command, and there is no such class; ``shows_help``: also
+    those that ask for help. ``leaves_out``: what its libraries would import if they could, for nothing that the command
+    needs.
     """
 
     name: str
     help: str
     module: str
     reads_words: bool = False
+    shows_help: bool = False
     leaves_out: tuple[str, ...] = ()
 
     def function(self) -> Callable[..., Any]:
@@ -47,6 +49,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
         "Schedule pods until stopped. Takes kube-scheduler's flags: [bold]tandem run --help[/bold].",
         "scheduler.cli.run",
         reads_words=True,
+        shows_help=True,
         leaves_out=("rich",),
     ),
     Command(

@@ -22,6 +22,7 @@ from scheduler.messages.commands import BindPod, DeletePod, EvictPod
 from scheduler.messages.stimuli import ExtenderAnswered, ObjectObserved
 from scheduler.objects.pod import Pod
 from scheduler.objects.resource_claims import ResourceClaim
+from scheduler.objects.shown_amounts import shown_amount
 from scheduler.user_plugins.loading import PluginClasses
 
 _CLAIMS: Final = "devices are allocated as recorded: pods with claims for devices go where the recorded ones are"
@@ -124,9 +125,11 @@ def _print(file: str, recorded: Outcomes, other: Outcomes, notes: list[str]) -> 
     rows.add_row("pods removed for others", str(recorded.victims), str(other.victims))
     for name, room in recorded.room.items():
         there = other.room[name]
-        unit = f"{name} (m)" if name == "cpu" else name
-        rows.add_row(f"{escape(unit)} free, of {room.of}", str(room.free), str(there.free))
-        rows.add_row(f"{escape(unit)}, largest pod that fits", str(room.largest), str(there.largest))
+        free, largest, free_there, largest_there, of = (
+            shown_amount(name, amount) for amount in (room.free, room.largest, there.free, there.largest, room.of)
+        )
+        rows.add_row(f"{escape(name)} free, of {of}", free, free_there)
+        rows.add_row(f"{escape(name)}, largest pod that fits", largest, largest_there)
     console.print(rows)
     for note in notes:
         console.print(f"Note: {note}")

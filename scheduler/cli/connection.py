@@ -158,6 +158,9 @@ def _cause(url: str, error: Exception) -> str:
     hung_up = isinstance(error, http.client.BadStatusLine | http.client.IncompleteRead | ConnectionResetError)
     if hung_up and url.startswith("http:"):
         return f"it hung up. If it serves HTTPS, use --server {url.replace('http', 'https', 1)}"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        known = "its authority with --server-ca, or its certificate's SHA-256 with --server-fingerprint"
+        return f"its certificate is not trusted ({error.verify_message or error}): name {known}"
     return f"{str(error) or type(error).__name__}. Is the scheduler running? See --server."
 
 
@@ -188,6 +191,11 @@ async def server_of(access: Access, environment: Mapping[str, str]) -> Server:
     parts = _parts_of(access.server)
     url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
     if parts.scheme == "http":
+        for flag, stated in (("--server-ca", access.authority), ("--server-fingerprint", access.fingerprint)):
+            if stated:
+                raise ConfigurationError(
+                    [Fault(flag, "nothing is verified over plain HTTP: --server must be https://")]
+                )
         return Server(url, hint="No token was sent, since it is plain HTTP.")
     who = await _credentials(access, environment)
     token = who.authorization if who is not None else ""

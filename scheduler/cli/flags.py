@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from scheduler.config.durations import Duration, parse_duration
+from scheduler.config.durations import parse_duration
+from scheduler.config.suggestions import did_you_mean
 from scheduler.errors import ConfigurationError, Fault
 
 TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -354,7 +355,8 @@ def _recognized(argument: str) -> tuple[Flag | None, str | None, str]:
     # -v4
     if not argument.startswith("--") and (flag := _BY_SHORT.get(bare[:1])) and bare[1:].isdecimal():
         return flag, bare[1:], ""
-    return None, None, f"unknown flag: {argument.partition('=')[0]}"
+    word = argument.partition("=")[0]
+    return None, None, f"unknown flag: {word}{did_you_mean(word, [f'--{known}' for known in _BY_NAME])}"
 
 
 def _switch(text: str) -> bool:
@@ -383,10 +385,6 @@ def _number(text: str) -> float:
         raise ValueError(f'strconv.ParseFloat: parsing "{text}": invalid syntax') from None
 
 
-def _duration(text: str) -> Duration:
-    return parse_duration(text)
-
-
 _READERS: Final[Mapping[Type, Callable[[str], Any]]] = {
     Type.TEXT: str,
     Type.FILE: str,
@@ -394,6 +392,6 @@ _READERS: Final[Mapping[Type, Callable[[str], Any]]] = {
     Type.INTEGER: _integer,
     Type.COUNT: _count,
     Type.NUMBER: _number,
-    Type.DURATION: _duration,
+    Type.DURATION: parse_duration,
     Type.LIST: str,
 }

@@ -54,9 +54,11 @@ def refuse_command(word: str, name: str) -> int:
 def show_command_help(command: Command, name: str, console: Console | None = None) -> None:
     """Print what a command does, and its options, a panel for each class that declares some."""
     console = console or Console()
-    kind = command.options()
-    arguments = [one.metavar for _, _, one in declared_by(kind) if one.takes is Takes.ARGUMENT]
-    console.print(f"\n [bold]Usage:[/bold] {escape(' '.join([name, command.name, '[OPTIONS]', *arguments]))}\n")
+    kind = Options if command.reads_words else command.options()
+    declared = [one for _, _, one in declared_by(kind)]
+    arguments = [one.metavar for one in declared if one.takes is Takes.ARGUMENT]
+    usage = [name, command.name, *(["[OPTIONS]"] if len(declared) > len(arguments) else []), *arguments]
+    console.print(f"\n [bold]Usage:[/bold] {escape(' '.join(usage))}\n")
     console.print(Padding(inspect.getdoc(command.function()) or command.help, (0, 1)))
     console.print()
     for title, entries in _sections(kind):

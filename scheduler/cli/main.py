@@ -86,7 +86,8 @@ def _is_unicode(word: str) -> bool:
 
 def _run(words: list[str], name: str) -> int:
     command = BY_NAME.get(words[0]) if words else None
-    if command is not None and command.reads_words:
+    wants_help = any(word in HELP for word in words[1:])
+    if command is not None and command.reads_words and (command.shows_help or not wants_help):
         return int(command.function()(words[1:]))
     # What reads options and shows help would double the cost of `version`.
     from scheduler.cli.help import refuse_command, show_command_help, show_help
@@ -97,12 +98,11 @@ def _run(words: list[str], name: str) -> int:
             show_help(name)
             return 0
         return refuse_command(words[0], name)
-    options = command.options()
-    if any(word in HELP for word in words[1:]):
+    if wants_help:
         show_command_help(command, name)
         return 0
     try:
-        read = read_options(options, words[1:])
+        read = read_options(command.options(), words[1:])
     except WrongOptions as error:
         complain(f"{error}. Try '{name} {command.name} --help' for help.")
         return 1

@@ -185,7 +185,9 @@ def _plain(words: list[str], known: list[str]) -> list[str]:
     for word in words[:end]:
         if word.startswith("-") and word != "-":
             flag = word.partition("=")[0]
-            raise WrongOptions([Fault("", f"No such option: {flag}{did_you_mean(flag, known)}")])
+            # kubectl's way to ask for JSON.
+            meant = "--json" if flag in ("-o", "--output") and "--json" in known else flag
+            raise WrongOptions([Fault("", f"No such option: {flag}{did_you_mean(meant, known)}")])
     return words[:end] + words[end + 1 :]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -101,8 +102,20 @@ def _write(options: SnapshotOptions, file: Path) -> None:
     body = fetch(PATH, access) if access.server else fetch_from_leader(PATH, access, os.environ)
     if not body.startswith(MAGIC):
         raise Unanswered(f"{PATH}: the answer is no snapshot")
-    with new_file(file) as target:
+    with _whole(file) as target:
         target.write(body)
+
+
+@contextmanager
+def _whole(file: Path) -> Iterator[BinaryIO]:
+    """A new file, of which nothing is left where the block fails: the next try would find it in its way. Raises
+    OSError."""
+    with new_file(file) as target:
+        try:
+            yield target
+        except BaseException:
+            file.unlink(missing_ok=True)
+            raise
 
 
 def _configuration(file: str, name: str) -> Configuration:
@@ -119,7 +132,7 @@ def _from_api(file: Path, access: Access, configuration: Configuration) -> None:
     """Raises ApiError, TimeoutError, ConfigurationError and OSError."""
     made = Maker(PluginClasses()).made_of(configuration)
     engine = build_engine(configuration, started=read_clock(), profiles=made.profiles)
-    with new_file(file) as target:
+    with _whole(file) as target:
         tape = _FileTape(target, about_of(made.profiles))
         door = RecordedEngine(engine, History(engine, stated_of(configuration)), tape)
         asyncio.run(_list_into(door, access, kinds_read(configuration.gates, configuration.tandem)))

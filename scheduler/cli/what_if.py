@@ -69,9 +69,13 @@ def what_if(options: WhatIfOptions) -> int:
         for path in options.files
         for one in _documents(path, "--filename")
     ]
+    edits = _edits(options)
+    if not (asked or edits or options.waiting or options.config):
+        text = "the question has neither pods nor edits: name pods with -f FILE, or a change such as --drain NODE"
+        raise ConfigurationError([Fault("", text)])
     question = {
         "workloads": asked,
-        "edits": _edits(options),
+        "edits": edits,
         "findsMax": options.finds_max,
         "withWaiting": options.waiting,
         "configuration": read_input(options.config).decode(errors="replace") if options.config else "",

@@ -172,7 +172,8 @@ def _yaml_documents(text: str) -> list[tuple[Any, list[str]]]:
         check_extent(text)
         nodes = list(yaml.compose_all(text, Loader=_LOADER))
     except (yaml.YAMLError, ValueError) as error:
-        reason = " ".join(str(error).split())
+        # The parser's name for a text, which has a name of its own for the user.
+        reason = " ".join(str(error).replace('in "<unicode string>",', "at").split())
         raise ConfigurationError([Fault("", f"error converting YAML to JSON: yaml: {reason}")]) from None
     documents: list[tuple[Any, list[str]]] = []
     for node in nodes:

@@ -19,6 +19,7 @@ from scheduler.framework.plugin import (
     ScorePlugin,
 )
 from scheduler.messages.status import SKIP, Refusal
+from scheduler.testing.chosen import check_chosen
 from scheduler.testing.clusters import Cluster, World, usual_clusters
 from scheduler.testing.hints import check_hints
 from scheduler.testing.questions import columns_of, filter_answers, pre_filter_answer, score_answers
@@ -35,7 +36,8 @@ def check_contract(
     """Raises ContractViolation for the first rule that the plugin violates, in this order:
 
     * ``shape``: the class defines what its extension points need and declares nothing that it lacks.
-    * ``answers``, ``raises``: types, codes and lengths are right, and nothing raises.
+    * ``answers``, ``raises``: types, codes and lengths are right, and nothing raises: of PreFilter, Filter, PreScore
+      and Score, and, once a pod has its node, of Reserve, Unreserve, Permit and the pre-flight of PreBind.
     * ``forms``: the vector form for all rows, for some rows in any order, and the scalar form agree.
     * ``range``, ``normalize``: final scores are 0 to 100; equal raw scores become equal ones, alone or among others.
     * ``repeatable``: the same call has the same answer, also after calls for other pods.
@@ -50,12 +52,15 @@ def check_contract(
     ``clusters`` None: ``usual_clusters(seed)``. Pass clusters of your own if the plugin reads labels, taints or
     objects that those lack: random changes are drawn from the objects of a cluster.
     """
+    if not isinstance(getattr(plugin, "name", None), str):
+        raise ContractViolation(type(plugin).__name__, "shape", "name is missing")
     wrong = faults_of(type(plugin))
     if wrong:
         raise ContractViolation(plugin.name, "shape", "; ".join(wrong))
     for number, cluster in enumerate(usual_clusters(seed) if clusters is None else clusters):
         rng = Random(seed + number)
         _check_answers(plugin, cluster)
+        _check_chosen(plugin, cluster)
         check_with_pod(plugin, cluster, rng)
         check_sharing(plugin, cluster, rng, changes)
         check_hints(plugin, cluster)
@@ -76,6 +81,14 @@ def _check_answers(plugin: Plugin, cluster: Cluster) -> None:
         if again != first[pod.uid]:
             message = f"asked about pod {pod.name} again it says {again}, at first it said {first[pod.uid]}"
             raise ContractViolation(plugin.name, "repeatable", message)
+
+
+def _check_chosen(plugin: Plugin, cluster: Cluster) -> None:
+    world = World(cluster)
+    before = _picture(world.view)
+    check_chosen(plugin, world)
+    if _picture(world.view) != before:
+        raise ContractViolation(plugin.name, "inputs", "asked about a pod that has its node it changed the cluster")
 
 
 def _all_answers(plugin: Plugin, pod: PodInfo, view: View) -> tuple[Any, ...]:

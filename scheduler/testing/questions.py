@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
+from scheduler.framework.per_node import PerNodeFilter, PerNodeScore
 from scheduler.framework.plugin import (
     EMPTY_STATE,
     FilterPlugin,
@@ -76,6 +77,10 @@ def filter_answers(plugin: FilterPlugin, pod: PodInfo, view: View) -> dict[str, 
     rows = view.ordered_rows.copy()
     backwards = rows[::-1].copy()
     orders = (("all rows", view.rows), ("an array of rows", rows), ("rows in another order", backwards))
+    if isinstance(plugin, PerNodeFilter):
+        # First, so that a wrong answer is named by the method that its author wrote.
+        for row in rows.tolist():
+            refusal_of_row(plugin, state, pod, view, row)
     by_order = [(form, _refusals(plugin, state, pod, view, order)) for form, order in orders]
     by_row = {row: refusal_of_row(plugin, state, pod, view, row) for row in rows.tolist()}
     by_order.append(("a few rows", _few_refusals(plugin, state, pod, view, rows.tolist())))
@@ -104,7 +109,8 @@ def _few_refusals(
 
 
 def refusal_of_row(plugin: FilterPlugin, state: State, pod: PodInfo, view: View, row: int) -> Refusal | None:
-    what = f"filter_row of pod {pod.name} and node {view.table.names[row]}"
+    method = "filter_one" if isinstance(plugin, PerNodeFilter) else "filter_row"
+    what = f"{method} of pod {pod.name} and node {view.table.names[row]}"
     found: Refusal | None = asked(
         plugin, what, lambda: plugin.filter_row(state, pod, view, row), answers.check_optional_refusal
     )
@@ -177,7 +183,8 @@ def _scores(plugin: ScorePlugin, state: State, pod: PodInfo, view: View, rows: R
 
 
 def _score_of_row(plugin: ScorePlugin, state: State, pod: PodInfo, view: View, row: int) -> int:
-    what = f"score_row of pod {pod.name} and node {view.table.names[row]}"
+    method = "score_one" if isinstance(plugin, PerNodeScore) else "score_row"
+    what = f"{method} of pod {pod.name} and node {view.table.names[row]}"
     return int(asked(plugin, what, lambda: plugin.score_row(state, pod, view, row), answers.check_score))
 
 

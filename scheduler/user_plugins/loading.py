@@ -98,7 +98,8 @@ def class_at(path: str) -> type[Plugin]:
             raise Unloadable(f"module {module_name} has no {qualified_name}")
         value = getattr(value, name)
     if not (isinstance(value, type) and issubclass(value, Plugin)):
-        raise Unloadable(f"{qualified_name} is not a class derived from scheduler.framework.plugin.Plugin")
+        text = "is not a plugin: its class must derive from one of scheduler.plugin, such as PerNodeFilter"
+        raise Unloadable(f"{qualified_name} {text}")
     wrong = faults_of(value)
     if wrong:
         raise Unloadable(f"{qualified_name} is not a complete plugin: {'; '.join(wrong)}")

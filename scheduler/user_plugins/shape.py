@@ -84,6 +84,11 @@ def _faults(plugin_type: type[Plugin]) -> Iterator[str]:
     for method, base in COROUTINES.items():
         if defines(plugin_type, base, method) and not inspect.iscoroutinefunction(getattr(plugin_type, method)):
             yield f"{method} must be a coroutine (async def)"
+    for base, methods in WANTED:
+        for method in methods:
+            is_async = issubclass(plugin_type, base) and inspect.iscoroutinefunction(getattr(plugin_type, method))
+            if is_async and method not in COROUTINES:
+                yield f"{method} must not be a coroutine (async def)"
     if inspect.isabstract(plugin_type):
         yield "it is abstract"
     arguments: Any = plugin_type.Args

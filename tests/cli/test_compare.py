@@ -68,7 +68,8 @@ def test_another_configuration_is_compared_by_pods_placed_and_room_left(
     assert before["room"]["cpu"] == {"free": 12_000, "of": 16_000, "largest": 3_000}  # type: ignore[index]
     assert after["room"]["cpu"] == {"free": 8_000, "of": 16_000, "largest": 4_000}  # type: ignore[index]
     assert main(["replay", str(tmp_path / "recording"), "--config", str(config)]) == 0
-    assert "pods placed" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "pods placed" in shown and "cpu free, of 16 " in shown
 
 
 def test_the_same_configuration_makes_the_same_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

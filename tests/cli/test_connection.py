@@ -126,13 +126,15 @@ async def test_a_server_of_the_stated_authority_is_shown_the_token(
 
 
 async def test_a_server_of_another_authority_is_not_asked_at_all(
-    kubeconfig: str, certificate: Certificate, tmp_path: Path
+    kubeconfig: str, certificate: Certificate, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "other").mkdir()
     other = Certificate(tmp_path / "other")
     async with serving(Recording(), certificate.context) as server:
         assert await ask(kubeconfig, "--server", server.url, "--server-ca", str(other.file)) == 1
         assert server.seen == []
+    assert "its certificate is not trusted" in (said := capfd.readouterr().err)
+    assert "--server-fingerprint" in said and "Is the scheduler running?" not in said
 
 
 async def test_a_server_with_the_stated_fingerprint_is_shown_the_token_and_another_nothing(
@@ -174,6 +176,19 @@ async def test_a_server_of_https_that_is_asked_over_plain_http_is_named_with_the
     async with serving(Recording(), certificate.context) as server:
         assert await ask("--server", server.url.replace("https:", "http:")) == 1
         assert f"If it serves HTTPS, use --server {server.url}" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "value"), [("--server-ca", "tls.crt"), ("--server-fingerprint", "00" * 32)])
+async def test_what_would_be_verified_is_not_left_unverified_in_silence(
+    capfd: pytest.CaptureFixture[str], option: str, value: str
+) -> None:
+    async with serving(Recording()) as server:
+        assert await ask("--server", server.url, option, value) == 1
+        assert server.seen == []
+    assert await ask(option, value) == 1
+    plain, leader = capfd.readouterr().err.splitlines()
+    assert plain == f"Error: {option}: nothing is verified over plain HTTP: --server must be https://"
+    assert leader == f"Error: {option}: belongs to --server: the leader is verified by its Lease"
 
 
 async def test_options_that_can_not_be_used_are_named(kubeconfig: str, capfd: pytest.CaptureFixture[str]) -> None:

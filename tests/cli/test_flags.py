@@ -101,6 +101,10 @@ def test_every_fault_of_a_command_line_is_reported_at_once() -> None:
     ]
 
 
+def test_a_misspelt_flag_is_named_with_what_may_have_been_meant() -> None:
+    assert faults_of("--leader-elct=true") == ['unknown flag: --leader-elct (did you mean "--leader-elect"?)']
+
+
 def test_a_wrong_duration_is_refused_in_the_words_of_go() -> None:
     assert faults_of("--leader-elect-retry-period=5") == [
         'invalid argument "5" for "--leader-elect-retry-period" flag: time: missing unit in duration "5"'

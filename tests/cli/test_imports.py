@@ -51,6 +51,19 @@ def kubeconfig(folder: Path, server: str, **user: object) -> str:
     return str(path)
 
 
+def test_an_interrupt_while_the_commands_are_loaded_leaves_no_traceback() -> None:
+    interrupting = (
+        "import sys; from scheduler.__main__ import main\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'msgspec': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt()); sys.exit(main())"
+    )
+    command = [sys.executable, "-c", interrupting]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (answer.returncode, answer.stderr) == (130, "")
+
+
 def test_version_loads_no_library_at_all() -> None:
     modules = loaded("version")
     heavy = {"numpy", "aiohttp", "argparse", "rich", "structlog", "kopf", "asyncio", "yaml", MODELS, *CEL, *ENGINE}

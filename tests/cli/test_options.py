@@ -147,3 +147,14 @@ def test_the_help_has_every_command() -> None:
 def test_help_is_no_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
     assert "Usage:" in capsys.readouterr().out
+
+
+def test_the_help_of_a_command_without_options_shows_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "Usage: tandem version\n" in shown and "kube-scheduler" in shown
+
+
+def test_kubectl_s_way_to_ask_for_json_is_answered_with_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["queue", "-o", "json"]) == 1
+    assert capsys.readouterr().err.startswith('Error: No such option: -o (did you mean "--json"?).')

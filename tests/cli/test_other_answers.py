@@ -61,3 +61,17 @@ async def test_a_watch_goes_on_after_an_answer_of_another_form_that_is_named_onc
         first, second = await line_of(process), await line_of(process)
     assert first.startswith("Error: /debug/queue?grouped=true: the answer has another form")
     assert second.startswith("---")
+
+
+def test_a_snapshot_that_fails_leaves_no_file_in_the_way_of_the_next_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, kubeconfig = tmp_path / "state.tandem", tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        "contexts: [{name: c, context: {cluster: c, user: u}}]\ncurrent-context: c\n"
+        "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {}}]\n"
+    )
+    for _ in range(2):
+        assert main(["snapshot", str(file), "--api", "--kubeconfig", str(kubeconfig)]) == 1
+        assert "no answer from the API server" in capsys.readouterr().err
+    assert not file.exists()

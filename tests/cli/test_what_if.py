@@ -84,7 +84,7 @@ def test_tables_are_printed(snapshot: str, capfd: pytest.CaptureFixture[str], tm
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ((), "neither pods nor edits"),
+        ((), "neither pods nor edits: name pods with -f FILE, or a change such as --drain NODE"),
         (("--drain", "none"), "node 'none' is not known"),
         (("--taint", "n0"), "must be NODE:KEY[=VALUE]:EFFECT"),
         (("--label", "n0"), "must be NODE:KEY=VALUE"),

@@ -17,6 +17,7 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.node import Node
 from scheduler.testing import Cluster, ContractViolation, check_contract, node, pod
 from tests import builders
+from tests.testing.violating_after_the_choice import VIOLATIONS_AFTER_THE_CHOICE
 from tests.testing.violating_plugins import NO, VIOLATIONS, Counting, Honest, ReadsServices
 
 
@@ -27,14 +28,18 @@ def cluster() -> Cluster:
     return Cluster(nodes, pods, pending, [builders.service("web", {"app": "web"})])
 
 
-@pytest.mark.parametrize(("plugin_type", "rule"), VIOLATIONS, ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize(
+    ("plugin_type", "rule"),
+    VIOLATIONS + VIOLATIONS_AFTER_THE_CHOICE,
+    ids=lambda value: getattr(value, "__name__", value),
+)
 def test_a_plugin_that_breaks_a_promise_is_caught_by_the_rule_of_that_promise(
     plugin_type: type[Plugin], rule: str
 ) -> None:
     with pytest.raises(ContractViolation) as caught:
         check_contract(plugin_type(), [cluster()])
     assert caught.value.rule == rule
-    assert plugin_type.name in str(caught.value)
+    assert getattr(plugin_type, "name", plugin_type.__name__) in str(caught.value)
 
 
 def test_an_honest_plugin_passes_on_its_own_clusters_and_on_the_usual_ones() -> None:
@@ -89,3 +94,14 @@ def test_a_counting_state_with_a_true_with_pod_passes() -> None:
             return counted  # type: ignore[no-any-return]
 
     check_contract(True_(), [cluster()])
+
+
+def test_a_wrong_answer_is_named_by_the_method_that_the_author_wrote() -> None:
+    class Truth(PerNodeFilter):
+        name = "Truth"
+
+        def filter_one(self, state: State, pod: Any, node: Node, node_view: NodeView) -> Any:
+            return True
+
+    with pytest.raises(ContractViolation, match=r"filter_one of pod a .* answered True; None or a Refusal is wanted"):
+        check_contract(Truth(), [cluster()])

@@ -93,7 +93,7 @@ def test_what_can_not_be_loaded_is_said_with_the_path_of_its_field() -> None:
         'plugins[0].path: Invalid value: "no.such.module:Rack": there is no module no'
     ]
     assert fault_of("Missing") == f"module {SAMPLES} has no Missing"
-    not_derived = "is not a class derived from scheduler.framework.plugin.Plugin"
+    not_derived = "is not a plugin: its class must derive from one of scheduler.plugin, such as PerNodeFilter"
     assert fault_of("NotAPlugin") == f"NotAPlugin {not_derived}"
     assert fault_of("NOT_A_CLASS") == f"NOT_A_CLASS {not_derived}"
 

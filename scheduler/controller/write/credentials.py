@@ -34,6 +34,7 @@ from scheduler.controller.write.kubeconfig_faults import fault_of
 from scheduler.controller.write.proxies import proxy_for
 from scheduler.errors import ConfigurationError, Fault
 
+IN_CLUSTER = "in-cluster configuration"
 TOKEN_LIFE_SECONDS = 60.0
 """Seconds after which token files are read again: kubelets rotate them in place."""
 EXPIRY_MARGIN = datetime.timedelta(minutes=5)
@@ -106,7 +107,7 @@ class CredentialSource:
             return self._credentials(connection, path or "in-cluster")
         except (ssl.SSLError, OSError, AssertionError, ValueError, TypeError, AttributeError) as error:
             # The loader raises many kinds of exceptions for broken kubeconfigs: for the user they are one.
-            raise _fault(path or "in-cluster configuration", str(error) or type(error).__name__) from error
+            raise _fault(path or IN_CLUSTER, str(error) or type(error).__name__) from error
         except RecursionError as error:
             raise _fault(path, "is nested too deep") from error
         finally:
@@ -196,7 +197,7 @@ class CredentialSource:
 
 
 def _fault(where: str, text: str) -> ConfigurationError:
-    return ConfigurationError((Fault(f"kubeconfig {where}" if os.sep in where else where, " ".join(text.split())),))
+    return ConfigurationError((Fault(where if where == IN_CLUSTER else f"kubeconfig {where}", " ".join(text.split())),))
 
 
 def _document(name: str) -> dict[str, Any] | None:

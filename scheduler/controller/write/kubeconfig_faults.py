@@ -21,6 +21,8 @@ def fault_of(documents: Sequence[Mapping[str, Any]], context: str) -> str:
     here. Of several documents the first that has a name counts."""
     current = next((one for one in (document.get("current-context") for document in documents) if one), "")
     chosen = _named(documents, "contexts", context or current, "context")
+    if chosen is None and context:
+        return f"there is no context {context!a}"
     if not chosen:
         return ""
     cluster = _named(documents, "clusters", chosen.get("cluster"), "cluster")

@@ -387,3 +387,14 @@ def self_signed() -> tuple[bytes, bytes]:
     form = serialization.PrivateFormat.PKCS8
     private = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
     return certificate.public_bytes(serialization.Encoding.PEM), private
+
+
+async def test_a_context_that_is_not_there_and_a_file_beside_are_named(tmp_path: Path) -> None:
+    path = kubeconfig(tmp_path / "k", token="t")
+    for settings, said in (
+        (ConnectionSettings(kubeconfig=path, context="other"), f"kubeconfig {path}: there is no context 'other'"),
+        (ConnectionSettings(kubeconfig="absent"), "kubeconfig absent: no such file"),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            await load(settings)
+        assert str(caught.value) == said
