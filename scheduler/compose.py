@@ -15,8 +15,15 @@ from scheduler.cluster.groups.v1alpha2 import v1alpha2
 from scheduler.config.default_plugins import BUILT_IN_NAMES, GATE_OF
 from scheduler.config.loading import Configuration
 from scheduler.config.plugin_sets import expand
-from scheduler.config.points import PluginSet
-from scheduler.config.types import Extender, PluginConfig, ProfileConfiguration
+from scheduler.config.points import PluginSet, Point
+from scheduler.config.rendering import public_form
+from scheduler.config.types import (
+    API_VERSION,
+    Extender,
+    KubeSchedulerConfiguration,
+    PluginConfig,
+    ProfileConfiguration,
+)
 from scheduler.engine.engine import Engine
 from scheduler.engine.engine_settings import EngineSettings
 from scheduler.errors import ConfigurationError, Fault
@@ -130,6 +137,31 @@ def leaving_out(profile: ProfileConfiguration, resources: tuple[str, ...]) -> Pr
     merged = {**args, "ignoredResources": [*stated, *(each for each in resources if each not in stated)]}
     configured = {config.name: config for config in profile.plugin_config} | {name: PluginConfig(name, merged)}
     return msgspec.structs.replace(profile, plugin_config=tuple(configured.values()))
+
+
+def with_arguments(configuration: Configuration) -> KubeSchedulerConfiguration:
+    """The configuration as kube-scheduler shows it: with the arguments of each built-in plugin of a profile, its own
+    defaults where none are stated."""
+    known = registry(gates=configuration.plugin_gates)
+    profiles = tuple(
+        msgspec.structs.replace(profile, plugin_config=tuple(_arguments(profile, known)))
+        for profile in configuration.kube.profiles
+    )
+    return msgspec.structs.replace(configuration.kube, profiles=profiles)
+
+
+def _arguments(profile: ProfileConfiguration, known: Registry) -> Iterator[PluginConfig]:
+    """Those that are stated in their order, then the others by the names of their plugins."""
+    sets = [profile.plugins.multi_point, *(profile.plugins.at(point) for point in Point)]
+    enabled = {entry.name for plugins in sets for entry in plugins.enabled}
+    stated = {config.name: config for config in profile.plugin_config}
+    for name in (*stated, *sorted(enabled - stated.keys())):
+        args = known[name].Args if name in known else None
+        if args is not None:
+            head = {"kind": f"{name}Args", "apiVersion": API_VERSION}
+            yield PluginConfig(name, head | public_form(args()) | (profile.args_of(name) or {}))
+        elif name in stated:
+            yield stated[name]
 
 
 def all_plugins(configuration: Configuration, classes: PluginClasses) -> Registry:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from scheduler.cli.flags import StatedFlags
 from scheduler.cli.input_file import read_input
 from scheduler.cli.shell_settings import leader_election_of, logs_of, operator_of, record_of, serving_of, shell_settings
-from scheduler.compose import all_plugins, build_profiles
+from scheduler.compose import all_plugins, build_profiles, with_arguments
 from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from scheduler.config.loading import Configuration, examine, load, without_followers, write_config
 from scheduler.config.names import OWN_NAMESPACE
@@ -159,7 +159,7 @@ def read_configuration(path: str) -> bytes | None:
 
 def write_configuration(configuration: Configuration, target: Path) -> None:
     """Write the completed configuration. Raises ConfigurationError if the file can't be written."""
-    text = write_config(configuration).encode()
+    text = write_config(replace(configuration, kube=with_arguments(configuration))).encode()
     try:
         # It may hold extenders' keys. An existing file gets the mode too, before anything is written to it.
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT, 0o600)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from scheduler.compose import engine_settings
+from scheduler.compose import engine_settings, with_arguments
 from scheduler.config import tandem
 from scheduler.config.loading import Configuration
 from scheduler.config.rendering import configuration_document
@@ -62,7 +62,7 @@ def new_configuration(
 
     return NewConfiguration(
         swap,
-        configuration_document(configuration.kube, with_keys=False),
+        configuration_document(with_arguments(configuration), with_keys=False),
         plugin_calls(profiles, make_client),
         background_calls(profiles, make_client),
         warnings + waiting,

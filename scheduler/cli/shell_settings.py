@@ -11,6 +11,7 @@ from typing import Final
 from scheduler.cli.connection import is_loopback
 from scheduler.cli.flags import StatedFlags
 from scheduler.cli.version import KUBERNETES
+from scheduler.compose import with_arguments
 from scheduler.config.durations import Duration
 from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.loading import Configuration
@@ -55,7 +56,7 @@ def shell_settings(
         journal=Path(journal) if journal else None,
         kinds=kinds_read(configuration.gates, configuration.tandem),
         keeps_group_counts=_keeps_group_counts(configuration.tandem),
-        component_config=configuration_document(kube, with_keys=False),
+        component_config=configuration_document(with_arguments(configuration), with_keys=False),
         tandem=configuration.tandem,
         gates=configuration.gates,
         version=own_version() or "(not installed)",

@@ -85,8 +85,8 @@ class Assembly:
         # Requests caused by page visitors must not delay bindings.
         self.page_client = review_client(CredentialSource(settings.connection, environment))
         self.metrics = SchedulerMetrics()
-        requests = RestClientMetrics(self.metrics.instruments)
-        self.client.observe = self.page_client.observe = requests.observe
+        self.requests = RestClientMetrics(self.metrics.instruments)
+        self.client.observe = self.page_client.observe = self.requests.observe
         add_component_metrics(
             self.metrics.instruments,
             version=settings.version,

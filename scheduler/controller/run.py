@@ -24,7 +24,7 @@ import structlog
 from msgspec.structs import replace
 
 from scheduler.controller import garbage
-from scheduler.controller.assembly import Assembly
+from scheduler.controller.assembly import EVENT_SOURCE, Assembly
 from scheduler.controller.lead.announcement import announced
 from scheduler.controller.lead.election import Election
 from scheduler.controller.lead.lease import Claimant
@@ -38,6 +38,8 @@ from scheduler.controller.signals import StopSignals
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.pacing import Rank
 from scheduler.errors import ConfigurationError
+from scheduler.messages.commands import WriteEvent
+from scheduler.messages.references import LeaseReference
 from scheduler.messages.stimuli import Synced
 
 EXIT_STOPPED = 0
@@ -84,6 +86,7 @@ class Shell(Assembly):
     def __init__(self, settings: ShellSettings, parts: Parts, environment: Mapping[str, str]) -> None:
         """Raises ConfigurationError if the journal can't be written."""
         super().__init__(settings, parts, environment)
+        self._identity = f"{settings.hostname}_{uuid.uuid4()}"
         self._election: Election | None = None
         self._operator: KopfOperator | None = None
 
@@ -201,12 +204,13 @@ class Shell(Assembly):
             self._election = Election(
                 CredentialSource(self._settings.connection, self._environment),
                 self._settings.leader_election,
-                Claimant(f"{self._settings.hostname}_{uuid.uuid4()}", self._lease_annotations),
+                Claimant(self._identity, self._lease_annotations),
                 self.token,
                 outage=self.outage,
                 on_won=self._on_won,
                 on_end=lambda: self._end("" if self._is_stopping else "Leaderelection lost"),
             )
+            self._election.observe = self.requests.observe
             self._election.start()
 
     def _lease_annotations(self) -> dict[str, str]:
@@ -214,7 +218,10 @@ class Shell(Assembly):
         fingerprint = "" if serving.certificate is None else serving.certificate.fingerprint
         return announced(self._settings.own_pod, serving.port, fingerprint)
 
-    def _on_won(self) -> None:
+    def _on_won(self, lease: LeaseReference) -> None:
+        if not self._settings.is_shadow:
+            note = f"{self._identity} became leader"
+            self.events.record(WriteEvent(lease, "Normal", "LeaderElection", "LeaderElection", note, EVENT_SOURCE))
         if self._waits_to_list:
             self._start_reflectors()
         self.inbox.wake()

@@ -13,11 +13,11 @@ import msgspec
 from scheduler.cluster.groups.group import GroupReference
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.messages.claim_commands import ClaimCommand
-from scheduler.messages.references import PodReference
+from scheduler.messages.references import LeaseReference, PodReference
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import Condition
 
-Subject = PodReference | GroupReference
+Subject = PodReference | GroupReference | LeaseReference
 """What an event is about."""
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
+
+from scheduler.objects.kinds import Kind
 
 
 class _Reference(msgspec.Struct, frozen=True):
@@ -23,3 +27,9 @@ class PodReference(_Reference, frozen=True):
 
 class ClaimReference(_Reference, frozen=True):
     """Identifies a ResourceClaim."""
+
+
+class LeaseReference(_Reference, frozen=True):
+    """Identifies a Lease."""
+
+    kind: ClassVar[Kind] = Kind.LEASE

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, deque
+from itertools import accumulate, repeat
+from operator import mul
 
-HINT_BUCKETS: tuple[float, ...] = tuple(1e-5 * 1.5**exponent for exponent in range(20))
-"""Upper bounds in seconds of ``queueing_hint_execution_duration_seconds``."""
+HINT_BUCKETS: tuple[float, ...] = tuple(accumulate(repeat(1.5, 19), mul, initial=1e-5))
+"""Upper bounds in seconds of ``queueing_hint_execution_duration_seconds``, rounded as kube-scheduler's are."""
 
 EVENT_BUCKETS: tuple[float, ...] = tuple(1e-4 * 2**exponent for exponent in range(12))
 """Upper bounds in seconds of ``event_handling_duration_seconds``."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.cli.flags import read_flags
-from scheduler.cli.prepare import Prepared, own_namespace, prepare
+from scheduler.cli.prepare import Prepared, own_namespace, prepare, write_configuration
 from scheduler.controller.rights import rights_needed
 from scheduler.errors import ConfigurationError
 from scheduler.objects.kinds import Kind
@@ -101,6 +101,40 @@ def test_faults_of_flags_file_and_gates_are_reported_together(config) -> None:  
 def test_faults_of_plugin_args_are_found_before_anything_starts(config) -> None:  # type: ignore[no-untyped-def]
     args = "profiles: [{pluginConfig: [{name: DefaultPreemption, args: {minCandidateNodesPercentage: 101}}]}]"
     assert any("minCandidateNodesPercentage" in fault for fault in faults_of(config(args)))
+
+
+def test_the_arguments_of_each_plugin_are_shown_as_kube_scheduler_shows_them(config) -> None:  # type: ignore[no-untyped-def]
+    stated = """profiles:
+- pluginConfig:
+  - {name: VolumeBinding, args: {bindTimeoutSeconds: 60}}
+  plugins: {multiPoint: {disabled: [{name: NodeAffinity}]}}
+"""
+    (profile,) = prepared(config(stated)).settings.component_config["profiles"]
+    resources = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
+    expected: dict[str, dict[str, object]] = {
+        "VolumeBinding": {"bindTimeoutSeconds": 60},
+        "DefaultPreemption": {"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": 100},
+        "DynamicResources": {"filterTimeout": "10s", "bindingTimeout": "10m0s"},
+        "InterPodAffinity": {"hardPodAffinityWeight": 1, "ignorePreferredTermsOfExistingPods": False},
+        "NodeResourcesBalancedAllocation": {"resources": resources},
+        "NodeResourcesFit": {"scoringStrategy": {"type": "LeastAllocated", "resources": resources}},
+        "PodTopologySpread": {"defaultingType": "System"},
+    }
+    version = "kubescheduler.config.k8s.io/v1"
+    assert profile["pluginConfig"] == [
+        {"name": name, "args": {"kind": f"{name}Args", "apiVersion": version, **args}}
+        for name, args in expected.items()
+    ]
+
+
+def test_the_written_configuration_decides_as_the_one_that_it_was_written_from(config, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    stated = "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}]}]"
+    first, target = prepared(config(stated)), tmp_path / "complete.yaml"
+    write_configuration(first.configuration, target)
+    again = prepared(f"--config={target}")
+    for name, profile in first.profiles.items():
+        of_both = zip(profile.plugins, again.profiles[name].plugins, strict=True)
+        assert all(type(one) is type(other) and one.args == other.args for one, other in of_both)
 
 
 def test_the_lease_of_kube_scheduler_is_refused() -> None:

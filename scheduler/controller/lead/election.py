@@ -11,10 +11,11 @@ from scheduler.controller.lead.lease import Claimant, LeaseElector
 from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.report.outage import Outage
 from scheduler.controller.side_loop import SideLoop
-from scheduler.controller.write.client import ApiClient, Directly
+from scheduler.controller.write.client import ApiClient, Directly, RequestObserver
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.controller.write.leadership import LeaseToken
 from scheduler.errors import ApiError
+from scheduler.messages.references import LeaseReference
 
 
 class Election:
@@ -31,7 +32,7 @@ class Election:
         token: LeaseToken,
         *,
         outage: Outage,
-        on_won: Callable[[], None],
+        on_won: Callable[[LeaseReference], None],
         on_end: Callable[[], None],
     ) -> None:
         self._credentials = credentials
@@ -42,6 +43,8 @@ class Election:
         self._on_won = on_won
         self._outage = _OutageOf(outage, self._tell)
         self._thread = SideLoop("leader election", self._elect, lambda _: self._tell(on_end))
+        self.observe: RequestObserver | None = None
+        """Called for each request about the Lease, in the callers' event loop. Set it before ``start``."""
 
     def start(self) -> None:
         self._thread.start()
@@ -56,16 +59,19 @@ class Election:
         client = ApiClient(
             self._credentials, connections=4, timeout_seconds=settings.renew_deadline, directly=Directly.ALL
         )
+        if (observe := self.observe) is not None:
+            client.observe = lambda *request: self._tell(partial(observe, *request))
         try:
             won = self._on_won
-            await LeaseElector(
+            elector = LeaseElector(
                 client,
                 settings,
                 self._claimant,
                 self._token,
-                on_won=lambda: self._tell(won),
+                on_won=lambda: self._tell(partial(won, elector.lease)),
                 outage=self._outage,
-            ).run()
+            )
+            await elector.run()
         finally:
             await client.close()
 

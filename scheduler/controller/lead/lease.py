@@ -23,6 +23,7 @@ from scheduler.controller.report.outage import Outage
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.leadership import LeaseToken
 from scheduler.errors import ApiError, InvalidObject
+from scheduler.messages.references import LeaseReference
 from scheduler.objects.kinds import Kind, decode_as
 from scheduler.objects.lease import Lease
 from scheduler.objects.timestamps import format_micros
@@ -111,6 +112,12 @@ class LeaseElector:
             raise
         self._token.revoke()
         log.error("Leaderelection lost", lease=self._lease_name)
+
+    @property
+    def lease(self) -> LeaseReference:
+        """The Lease, with the UID that it had when it was last read: "" before."""
+        uid = self._observed.metadata.uid if self._observed is not None else ""
+        return LeaseReference(self._settings.resource_namespace, self._settings.resource_name, uid)
 
     @property
     def _lease_name(self) -> str:

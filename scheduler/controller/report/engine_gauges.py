@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from scheduler.engine.engine import Engine
 from scheduler.engine.making_room.policies import Suspension
 from scheduler.engine.making_room.removal_times import RemovalTimes
+from scheduler.queue.in_flight import POD_MARKER
 from scheduler.queue.metrics import Durations
 
 
@@ -31,7 +32,7 @@ class GaugesOfEngine:
         return self._engine.facts.incoming
 
     def inflight_counts(self) -> Mapping[str, int]:
-        return self._engine.queue.in_flight.lengths()
+        return {POD_MARKER: 0} | self._engine.queue.in_flight.lengths()
 
     def hint_durations(self) -> Mapping[tuple[str, str, str], Durations]:
         return self._engine.facts.hint_durations

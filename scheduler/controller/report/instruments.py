@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, repeat
+from operator import mul
 from typing import Generic, Protocol, TypeVar
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -222,4 +223,6 @@ class Instruments(Collector):
 
 
 def exponential(first: float, factor: float, count: int) -> list[float]:
-    return [first * factor**power for power in range(count)]
+    """Each bound is the one before it times the factor, as Go's client rounds them: a bound is a label, and series
+    whose ``le`` differs in its last digit are not added up."""
+    return list(accumulate(repeat(factor, count - 1), mul, initial=first))

@@ -42,8 +42,8 @@ class HealthServer:
     """The server; ``late_server`` says when it starts.
 
     ``/readyz`` runs ``ready_checks``, ``/livez`` only answers; ``/healthz`` shows leader election only, as in
-    kube-scheduler; ``/configz`` what ``configz`` returns. ``routes`` adds further pages (debug and web). ``guards`` are
-    the middlewares of every request.
+    kube-scheduler, where a page without a check of its own has the check ``ping``; ``/configz`` what ``configz``
+    returns. ``routes`` adds further pages (debug and web). ``guards`` are the middlewares of every request.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class HealthServer:
             ("/livez", {}),
             ("/healthz", {name: check for name, check in self._ready_checks.items() if name == "leaderElection"}),
         ):
-            checks = self._indicators.counted(root.removeprefix("/"), asked)
+            checks = self._indicators.counted(root.removeprefix("/"), asked or {"ping": lambda: ""})
             application.router.add_get(root, _all_checks_page(root.removeprefix("/"), checks))
             application.router.add_get(root + "/{check}", _one_check_page(checks))
         application.router.add_get("/metrics", self._metrics)
@@ -160,7 +160,7 @@ async def _index(paths: tuple[str, ...], _request: web.Request) -> web.Response:
 def _all_checks_page(name: str, checks: Mapping[str, Check]) -> Callable[[web.Request], Any]:
     async def page(request: web.Request) -> web.Response:
         excluded = set(request.query.getall("exclude", []))
-        lines = ["[+]ping ok"]
+        lines: list[str] = []
         is_well = True
         for check_name, check in checks.items():
             if check_name in excluded:
@@ -171,6 +171,9 @@ def _all_checks_page(name: str, checks: Mapping[str, Check]) -> Callable[[web.Re
             lines.append(f"[-]{check_name} failed: {problem}" if problem else f"[+]{check_name} ok")
         if is_well and "verbose" not in request.query:
             return web.Response(text="ok")
+        if unknown := sorted(excluded - checks.keys()):
+            names = ",".join(f'"{one}"' for one in unknown)
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
         lines.append(f"{name} check {'passed' if is_well else 'failed'}")
         return web.Response(status=200 if is_well else 500, text="\n".join(lines) + "\n")
 
@@ -180,8 +183,6 @@ def _all_checks_page(name: str, checks: Mapping[str, Check]) -> Callable[[web.Re
 def _one_check_page(checks: Mapping[str, Check]) -> Callable[[web.Request], Any]:
     async def page(request: web.Request) -> web.Response:
         name = request.match_info["check"]
-        if name == "ping":
-            return web.Response(text="ok")
         check = checks.get(name)
         if check is None:
             raise web.HTTPNotFound(text=f"there is no check {name!r}\n")

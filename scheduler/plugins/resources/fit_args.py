@@ -45,7 +45,7 @@ class NodeResourcesFitArgs(msgspec.Struct, frozen=True, rename="camel"):
 
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
-    scoring_strategy: ScoringStrategy = ScoringStrategy(type=Strategy.LEAST_ALLOCATED.value)
+    scoring_strategy: ScoringStrategy = ScoringStrategy(Strategy.LEAST_ALLOCATED.value, DEFAULT_RESOURCES)
 
 
 def completed_resources(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:

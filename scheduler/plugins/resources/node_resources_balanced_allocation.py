@@ -24,7 +24,7 @@ from scheduler.framework.plugin import FragmentReads, PreScorePlugin, Reads, Row
 from scheduler.messages.status import SKIP, Refusal, Skip
 from scheduler.objects.resource_names import is_scalar_resource
 from scheduler.plugins.resources.device_class_resources import tallies_stamp
-from scheduler.plugins.resources.fit_args import ResourceSpec, completed_resources
+from scheduler.plugins.resources.fit_args import DEFAULT_RESOURCES, ResourceSpec, completed_resources
 from scheduler.plugins.resources.scoring import (
     Column,
     ResourceTerm,
@@ -39,7 +39,7 @@ _NO_CHANGE = 50 + 50 // 2
 
 
 class NodeResourcesBalancedAllocationArgs(msgspec.Struct, frozen=True, rename="camel"):
-    resources: tuple[ResourceSpec, ...] = ()
+    resources: tuple[ResourceSpec, ...] = DEFAULT_RESOURCES
 
 
 class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):

@@ -8,10 +8,12 @@ from scheduler.compose import build_engine
 from scheduler.config.loading import load
 from scheduler.controller.loop import read_clock
 from scheduler.controller.report.engine_gauges import GaugesOfEngine
+from scheduler.controller.report.instruments import exponential
 from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE, Attempt
 from scheduler.framework.plugin_times import PluginTimes
 from scheduler.preemption.evaluation import PreemptionEvidence
+from scheduler.queue.metrics import HINT_BUCKETS
 from tests.controller.running import CONFIGURATION
 
 
@@ -191,3 +193,35 @@ def test_what_handling_events_takes_is_on_the_page() -> None:
     assert f'{name}_bucket{{event="NodeAdd",le="0.0004"}} 2.0' in lines
     assert f'{name}_bucket{{event="NodeAdd",le="+Inf"}} 3.0' in lines
     assert len([line for line in lines if "_bucket" in line]) == 13
+
+
+def test_bounds_are_written_with_the_digits_of_kube_scheduler_s_so_that_series_of_both_add_up() -> None:
+    of_kube_scheduler = [
+        1e-05,
+        1.5000000000000002e-05,
+        2.2500000000000005e-05,
+        3.375000000000001e-05,
+        5.062500000000001e-05,
+        7.593750000000002e-05,
+        0.00011390625000000003,
+        0.00017085937500000006,
+        0.0002562890625000001,
+        0.00038443359375000017,
+        0.0005766503906250003,
+        0.0008649755859375004,
+        0.0012974633789062506,
+        0.0019461950683593758,
+        0.0029192926025390638,
+        0.004378938903808595,
+        0.006568408355712893,
+        0.009852612533569338,
+        0.014778918800354007,
+        0.02216837820053101,
+    ]
+    assert exponential(0.00001, 1.5, 20) == list(HINT_BUCKETS) == of_kube_scheduler
+
+
+def test_pods_in_flight_are_a_series_also_while_there_are_none() -> None:
+    metrics = SchedulerMetrics()
+    metrics.watch_engine(GaugesOfEngine(build_engine(load(CONFIGURATION), started=read_clock(), seed=1)))
+    assert 'scheduler_inflight_events{event="PodPopped"} 0.0' in page_of(metrics)

@@ -65,7 +65,6 @@ async def test_it_is_alive_before_it_is_ready() -> None:
         checked.problem = ""
         assert await get(session, "/readyz") == (200, "ok")
         assert (await get(session, "/readyz?verbose"))[1].splitlines() == [
-            "[+]ping ok",
             "[+]leaderElection ok",
             "[+]sched-handler-sync ok",
             "readyz check passed",
@@ -78,6 +77,23 @@ async def test_a_single_check_can_be_asked_for_and_one_can_be_left_out() -> None
         assert (await get(session, "/readyz/sched-handler-sync"))[0] == 500
         assert (await get(session, "/readyz/nonsense"))[0] == 404
         assert (await get(session, "/readyz?exclude=sched-handler-sync"))[0] == 200
+
+
+async def test_a_page_without_checks_has_the_check_ping_and_what_is_no_check_can_not_be_left_out() -> None:
+    async with asking(Checked()) as session:
+        assert (await get(session, "/livez?verbose"))[1] == "[+]ping ok\nlivez check passed\n"
+        assert await get(session, "/livez/ping") == (200, "ok")
+        assert (await get(session, "/healthz/ping"))[0] == 404
+        left_out = (await get(session, "/livez?verbose&exclude=ping"))[1]
+        assert left_out == "[+]ping excluded: ok\nlivez check passed\n"
+        unknown = (await get(session, "/healthz?verbose&exclude=sync&exclude=ping"))[1].splitlines()
+        assert unknown == [
+            "[+]leaderElection ok",
+            'warn: some health checks cannot be excluded: no matches for "ping","sync"',
+            "healthz check passed",
+        ]
+        indicators = (await get(session, "/metrics/slis"))[1].splitlines()
+        assert 'kubernetes_healthcheck{name="ping",type="livez"} 1.0' in indicators
 
 
 async def test_metrics_have_kube_scheduler_s_names_and_can_be_reset() -> None:
