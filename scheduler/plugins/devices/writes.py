@@ -62,7 +62,7 @@ def pre_flight(decision: Decision, pod: PodInfo, groups: Groups, binding_seconds
     return PreFlight(
         is_parallel=True,
         writes=tuple(writes),
-        wait_seconds=binding_seconds if waits or not writes else None,
+        wait_seconds=binding_seconds,
         asks_at_once=True,
         doing=TIMEOUT,
         waiting=_waiting(allocations, pod.node_name) if waits else None,
@@ -90,7 +90,7 @@ def progress(
     """Whether all devices with binding conditions are ready; a Refusal if one failed or was not ready in time. The
     first claim that is not ready decides, as in kube-scheduler 1.36. ``known``: the pod's claims as they were when it
     was tried; one that has lost its devices since then is not ready."""
-    if decision is not None and not any(map(has_conditions, decision.allocations)):
+    if decision is not None and not _wait(known, decision, view):
         return True
     for claim in _as_they_are(known, decision, pod, view):
         if isinstance(claim, str):
@@ -106,6 +106,15 @@ def progress(
                 return failure(f"{TIMEOUT}: claim={claim.name}")
             return False
     return True
+
+
+def _wait(known: Iterable[ResourceClaim], decision: Decision, view: View) -> bool:
+    """Whether there is something to wait for: with the devices that were decided, or with others that a claim has got
+    since then and is reserved with."""
+    if any(map(has_conditions, decision.allocations)):
+        return True
+    claims = [view.find(ResourceClaim, one.key) for one in known]
+    return any(one is not None and one.allocation is not None and has_conditions(one.allocation) for one in claims)
 
 
 def _as_they_are(
