@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from scheduler.framework.plugin import Wait
+from scheduler.messages.claim_commands import CreateClaim, ReserveClaim
 from scheduler.messages.commands import BindPod
+from scheduler.messages.stimuli import ObjectDeleted, WriteFinished
 from scheduler.objects.devices import DeviceClass, ResourceSlice
-from scheduler.objects.resource_claims import ResourceClaim
+from scheduler.objects.kinds import Kind
+from scheduler.objects.resource_claims import EXTENDED_RESOURCE_CLAIM_ANNOTATION, ResourceClaim
 from scheduler.testing.objects import build
 from tests import device_documents
 from tests.engine.driver import Cluster
+from tests.engine.scripted import scripted
 
 CONDITIONS = {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
 
@@ -102,3 +109,62 @@ def test_a_claim_that_is_to_be_deleted_does_not_end_the_wait_for_its_devices() -
     attaching.cluster.show(build(ResourceClaim, {**going, "status": {"allocation": given}}))
     attaching.cluster.advance(10)
     assert (attaching.is_bound, attaching.why()) == (False, "")
+
+
+def test_a_claim_that_is_gone_ends_the_wait_once_the_claims_before_it_are_ready() -> None:
+    attaching = Attaching("one", "other")
+    attaching.show("one", device(0))
+    attaching.show("other", device(1), devices=(said(1, "attached"),))
+    attaching.start()
+    gone = build(ResourceClaim, device_documents.claim("other", "gpus"))
+    attaching.cluster.feed(ObjectDeleted(Kind.RESOURCE_CLAIM, gone))
+    attaching.cluster.advance(10)
+    assert (attaching.is_bound, attaching.why()) == (False, "")
+    attaching.show("one", device(0), devices=(said(0, "attached"),))
+    attaching.cluster.advance(2)
+    assert 'could not find ResourceClaim "default/other"' in attaching.why()
+
+
+def test_a_pod_waits_for_the_devices_that_its_claim_has_by_the_time_it_is_reserved() -> None:
+    cluster = Cluster(scripted("Waits", permit=lambda pod, node: Wait(60)))
+    cluster.node("n")
+    entry = {"name": "c", "resourceClaimName": "c"}
+    document = device_documents.claim("c", "gpus")
+    ready = {"devices": {"results": [{"request": "r", **device(0)}]}}
+    cluster.show(build(ResourceClaim, {**document, "status": {"allocation": ready}}))
+    cluster.pod("a", spec={"resourceClaims": [entry]})
+    cluster.schedule()
+    unready = {"devices": {"results": [{"request": "r", **device(1), **CONDITIONS}]}}
+    other = build(ResourceClaim, {**document, "status": {"allocation": unready}})
+    cluster.show(other)
+    cluster.allow("a", "Waits")
+    write = next(one for one in cluster.sent if isinstance(one, ReserveClaim))
+    cluster.feed(WriteFinished(write.ticket, True, 200, written=other))
+    cluster.advance(10)
+    assert (cluster.writes(BindPod, "a"), cluster.said("a")) == ([], [])
+    attached = {"allocation": unready, "devices": [said(1, "attached")]}
+    cluster.show(build(ResourceClaim, {**document, "status": attached}))
+    cluster.advance(2)
+    assert cluster.writes(BindPod, "a")
+
+
+def test_a_pod_is_not_bound_if_the_claim_made_for_its_extended_resources_is_deleted_while_it_waits() -> None:
+    resource = "example.com/gpu"
+    attaching = Attaching()
+    cluster = attaching.cluster
+    cluster.show(build(DeviceClass, device_documents.device_class("gpus", "true", extendedResourceName=resource)))
+    cluster.pod("a", requests={resource: "1"})
+    cluster.schedule()
+    write = next(one for one in cluster.sent if isinstance(one, CreateClaim))
+    made = device_documents.claim("a-extended-resources-x", "gpus")
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": cluster.uid("a"), "controller": True}
+    annotations = {EXTENDED_RESOURCE_CLAIM_ANNOTATION: "true"}
+    made["metadata"] |= {"ownerReferences": [owner], "annotations": annotations, "resourceVersion": "7"}
+    claim = build(ResourceClaim, {**made, "status": {"allocation": msgspec.to_builtins(write.allocation)}})
+    cluster.feed(WriteFinished(write.ticket, True, 201, written=claim))
+    cluster.advance(10)
+    assert (attaching.is_bound, attaching.why()) == (False, "")
+    cluster.feed(ObjectDeleted(Kind.RESOURCE_CLAIM, claim))
+    cluster.advance(2)
+    assert not attaching.is_bound
+    assert 'could not find ResourceClaim "default/<extended-resources>"' in attaching.why()

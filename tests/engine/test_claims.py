@@ -118,6 +118,25 @@ def giving_up() -> tuple[Cluster, DeallocateClaim]:
     return cluster, next(one for one in cluster.sent if isinstance(one, DeallocateClaim))
 
 
+def test_devices_that_a_claim_is_getting_for_a_pod_stay_taken_when_another_pod_with_it_is_rejected() -> None:
+    cluster = Cluster(scripted("Waits", permit=lambda pod, node: Wait(600)))
+    cluster.node("n")
+    cluster.show(build(DeviceClass, device_documents.device_class("gpus", "true")))
+    cluster.show(build(ResourceSlice, device_documents.resource_slice("n", device_documents.gpu("gpu-0"))))
+    show_claim(cluster, "shared", {"allocation": HELD})
+    cluster.pod("a", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]})
+    cluster.schedule()
+    show_claim(cluster, "shared")
+    cluster.pod("b", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "shared"}]})
+    cluster.schedule()
+    assert (cluster.node_of("a"), cluster.node_of("b")) == ("n", "n")
+    cluster.reject("a", "Waits")
+    show_claim(cluster, "another")
+    cluster.pod("c", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "another"}]})
+    cluster.schedule()
+    assert cluster.place("c") == "unschedulable"
+
+
 def test_a_pod_whose_claim_could_not_be_made_to_give_its_devices_up_is_tried_again_after_its_back_off() -> None:
     cluster, write = giving_up()
     cluster.feed(WriteFinished(write.ticket, False, 500, "InternalError", "etcdserver: request timed out"))

@@ -98,6 +98,18 @@ def test_a_pod_whose_claim_was_being_allocated_is_tried_again_when_the_write_has
     assert len([one for one in cluster.sent if isinstance(one, ReserveClaim)]) == 4
 
 
+def test_a_pod_whose_other_claim_could_not_be_written_keeps_the_one_that_was_and_gets_its_node() -> None:
+    cluster, write = given_up()
+    status = ResourceClaimStatus(allocation=write.allocation, reserved_for=(write.consumer,))
+    written = replace(write.known, metadata=replace(write.known.metadata, resource_version="7"), status=status)
+    cluster.feed(WriteFinished(write.ticket, True, 200, written=written))
+    cluster.show(written)
+    cluster.advance(20)
+    cluster.schedule_all()
+    assert cluster.node_of("a") == "n"
+    assert [one.claim.name for one in cluster.sent if isinstance(one, ReserveClaim)] == ["one", "two", "one"]
+
+
 def test_a_pod_that_waits_for_a_device_is_tried_when_its_write_for_a_pod_that_is_gone_has_failed() -> None:
     cluster, _, answer = reserving()
     assert not places_another(cluster)

@@ -5,7 +5,7 @@ Source: docs/kube-scheduler/dra.md §9.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from scheduler.cluster.groups.facts import Groups
 from scheduler.cluster.pod_info import PodInfo
@@ -24,6 +24,7 @@ from scheduler.objects.resource_claims import Allocation, ClaimConsumer, Resourc
 from scheduler.plugins.devices.allocated import Readiness, has_conditions, is_late, readiness
 from scheduler.plugins.devices.claims import is_reserved, pod_consumer
 from scheduler.plugins.devices.reservation import Decision
+from scheduler.plugins.devices.situation import special_claim_key
 
 FAILED = "device binding failed"
 TIMEOUT = "device binding timeout"
@@ -61,7 +62,7 @@ def pre_flight(decision: Decision, pod: PodInfo, groups: Groups, binding_seconds
     return PreFlight(
         is_parallel=True,
         writes=tuple(writes),
-        wait_seconds=binding_seconds if waits or not writes else None,
+        wait_seconds=binding_seconds,
         asks_at_once=True,
         doing=TIMEOUT,
         waiting=_waiting(allocations, pod.node_name) if waits else None,
@@ -89,15 +90,11 @@ def progress(
     """Whether all devices with binding conditions are ready; a Refusal if one failed or was not ready in time. The
     first claim that is not ready decides, as in kube-scheduler 1.36. ``known``: the pod's claims as they were when it
     was tried; one that has lost its devices since then is not ready."""
-    if decision is not None and not any(map(has_conditions, decision.allocations)):
+    if decision is not None and not _wait(known, decision, view):
         return True
-    claims: list[ResourceClaim] = []
-    for one in known:
-        claim = view.find(ResourceClaim, one.key)
-        if claim is None:
-            return failure(f'could not find ResourceClaim "{one.key}"')
-        claims.append(claim)
-    for claim in (*claims, *view.devices.special_claims_of(pod.uid)):
+    for claim in _as_they_are(known, decision, pod, view):
+        if isinstance(claim, str):
+            return failure(f'could not find ResourceClaim "{claim}"')
         allocation = claim.allocation
         if allocation is None:
             return False
@@ -109,6 +106,27 @@ def progress(
                 return failure(f"{TIMEOUT}: claim={claim.name}")
             return False
     return True
+
+
+def _wait(known: Iterable[ResourceClaim], decision: Decision, view: View) -> bool:
+    """Whether there is something to wait for: with the devices that were decided, or with others that a claim has got
+    since then and is reserved with."""
+    if any(map(has_conditions, decision.allocations)):
+        return True
+    claims = [view.find(ResourceClaim, one.key) for one in known]
+    return any(one is not None and one.allocation is not None and has_conditions(one.allocation) for one in claims)
+
+
+def _as_they_are(
+    known: Iterable[ResourceClaim], decision: Decision | None, pod: PodInfo, view: View
+) -> Iterator[ResourceClaim | str]:
+    """The pod's claims as they are by now, one that is gone by its key; the claim that was made for the pod is last."""
+    for one in known:
+        yield view.find(ResourceClaim, one.key) or one.key
+    made = view.devices.special_claims_of(pod.uid)
+    yield from made
+    if not made and decision is not None and decision.special is not None and decision.special.requests.requests:
+        yield special_claim_key(pod)
 
 
 def release_writes(claims: Iterable[ResourceClaim], pod: PodInfo, view: View) -> tuple[ClaimCommand, ...]:
