@@ -2,7 +2,7 @@
 
 A hint sees no cluster, so it cannot deduce the selector of default constraints: for a pod without constraints of its
 own, every pod of its namespace is assumed to match hard defaults. Nor can it tell whether any workload selects the pod:
-if none does, as after the deletion of a Service, defaults do not apply, and the pod may fit on nodes without their keys.
+if none does, as after the deletion of a Service, defaults do not apply, and the pod may fit on nodes without the keys.
 """
 
 from __future__ import annotations
