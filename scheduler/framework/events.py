@@ -254,6 +254,10 @@ DEFAULT_REGISTRATIONS: tuple[EventRegistration, ...] = tuple(
         Resource.STORAGE_CLASS,
         Resource.RESOURCE_CLAIM,
         Resource.DEVICE_CLASS,
+        Resource.POD_GROUP,
     )
 )
-"""The registration of a plugin without its own: all events, always QUEUE (docs/kube-scheduler/queue.md §6.7)."""
+"""The registration of a plugin without its own: all events, always QUEUE (docs/kube-scheduler/queue.md §6.7).
+
+PodGroups are watched, and so have events, with the gate GenericWorkload alone.
+"""

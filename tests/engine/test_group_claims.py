@@ -105,6 +105,22 @@ def test_a_claim_of_the_group_is_reserved_for_the_group(source: str) -> None:
     cluster.engine.check()
 
 
+def test_a_claim_of_the_group_wakes_a_member_beside_one_whose_status_does_not_name_it_yet() -> None:
+    cluster = with_devices(GROUP_CLAIMS)
+    entry = {"resourceClaimTemplateName": "template"}
+    owner = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "name": "g", "uid": "group-g"}
+    cluster.group(min_count=1, resourceClaims=[{"name": "gpu", **entry}])
+    spec = {"resourceClaims": [{"name": "gpu", **entry}]}
+    cluster.member("unnamed", cpu="1", spec=spec)
+    made = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "shared"}]}
+    cluster.member("named", cpu="1", spec=spec, status=made)
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    show_claim(cluster, metadata={"ownerReferences": [{**owner, "controller": True}]})
+    cluster.schedule_all()
+    assert cluster.node_of("named") == "n0"
+
+
 def test_a_claim_that_is_reserved_for_the_group_needs_no_write_for_a_later_member() -> None:
     cluster = with_devices(GROUP_CLAIMS)
     show_claim(cluster, status={"allocation": ON_N0, "reservedFor": [OF_GROUP]})

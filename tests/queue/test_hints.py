@@ -79,6 +79,14 @@ def test_pods_that_an_extender_rejected_are_moved_by_any_event() -> None:
     assert hints.strategy(rejected(EXTENDER), NODE_LABEL, node("n"), node("n")) is Strategy.AFTER_BACKOFF
 
 
+def test_changes_of_pod_groups_move_pods_that_an_extender_or_a_plugin_without_registrations_rejected() -> None:
+    hints = hint_map(registrations_of([plugin_of("A", None)], has_extenders=True))
+    for action in (Action.ADD, Action.UPDATE, Action.DELETE):
+        event = ClusterEvent(Resource.POD_GROUP, action)
+        for plugin in ("A", EXTENDER):
+            assert hints.strategy(rejected(plugin), event, None, None) is Strategy.AFTER_BACKOFF
+
+
 def test_a_general_update_reaches_only_who_registered_all_of_it() -> None:
     general = ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE)
     some = ClusterEvent(Resource.POD, Action.ADD | Action.UPDATE_POD_LABEL)

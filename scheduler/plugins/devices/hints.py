@@ -34,13 +34,15 @@ def _claim_changed(pod: PodInfo, old: ResourceClaim | None, new: ResourceClaim |
 def _is_own(pod: PodInfo, claim: ResourceClaim) -> bool:
     if claim.namespace != pod.namespace or claim.is_terminating:
         return False
-    made_for_it = {status.resource_claim_name: status.name for status in pod.pod.status.resource_claim_statuses}
-    for entry in pod.pod.spec.resource_claims:
-        if entry.resource_claim_name == claim.name:
-            return True
-        if entry.resource_claim_template_name is not None and made_for_it.get(claim.name) == entry.name:
-            return claim.is_controlled_by(pod.uid) or is_of_group(pod, claim)
-    return False
+    entries = pod.pod.spec.resource_claims
+    if any(entry.resource_claim_name == claim.name for entry in entries):
+        return True
+    from_template = {entry.name for entry in entries if entry.resource_claim_template_name is not None}
+    if claim.is_controlled_by(pod.uid):
+        made = pod.pod.status.resource_claim_statuses
+        return any(status.resource_claim_name == claim.name and status.name in from_template for status in made)
+    # Members of a group share an answer, so whether the status of one of them names the claim may not matter here.
+    return bool(from_template) and is_of_group(pod, claim)
 
 
 def _claims_were_generated(pod: PodInfo, _old: PodInfo | None, new: PodInfo | None) -> Hint:

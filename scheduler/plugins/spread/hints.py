@@ -1,7 +1,8 @@
 """PodTopologySpread's queueing hints (docs/kube-scheduler/plugins.md §3.12).
 
 A hint sees no cluster, so it cannot deduce the selector of default constraints: for a pod without constraints of its
-own, every pod of its namespace is assumed to match hard defaults.
+own, every pod of its namespace is assumed to match hard defaults. Nor can it tell whether any workload selects the pod:
+if none does, as after the deletion of a Service, defaults do not apply, and the pod may fit on nodes without the keys.
 """
 
 from __future__ import annotations
@@ -70,17 +71,20 @@ class SpreadHints(Struct, frozen=True):
         """The hint for a node that was added, deleted, or changed its labels or taints."""
         own = pod.pod.spec.topology_spread_constraints
         keys = [one.topology_key for one in own or self.defaults if one.when_unsatisfiable == DO_NOT_SCHEDULE]
+        may_be_free = not own and bool(keys)
         counted_before = old is not None and _has_all(keys, old)
         counts_now = new is not None and _has_all(keys, new)
         if old is None or new is None:
-            return Hint.QUEUE if counted_before or counts_now else Hint.SKIP
+            return Hint.QUEUE if counted_before or counts_now or may_be_free else Hint.SKIP
         if counted_before != counts_now:
             return Hint.QUEUE
         before, after = old.metadata.labels, new.metadata.labels
         if self.node_scope.matches(before) != self.node_scope.matches(after):
             return Hint.QUEUE if keys else Hint.SKIP
-        is_other = old.spec.taints != new.spec.taints or any(before.get(key) != after.get(key) for key in keys)
-        return Hint.QUEUE if counts_now and is_other else Hint.SKIP
+        if old.spec.taints != new.spec.taints:
+            return Hint.QUEUE if counts_now or may_be_free else Hint.SKIP
+        is_moved = any(before.get(key) != after.get(key) for key in keys)
+        return Hint.QUEUE if counts_now and is_moved else Hint.SKIP
 
 
 def facet_of_pod(other: PodInfo) -> Hashable:

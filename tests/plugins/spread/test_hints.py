@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.framework.events import Hint
+from scheduler.framework.events import Hint, Resource
 from scheduler.objects.node import Node
+from scheduler.objects.pod import TopologySpreadConstraint
+from scheduler.plugins.spread.args import PodTopologySpreadArgs
+from scheduler.plugins.spread.pod_topology_spread import PodTopologySpread
 from scheduler.testing.fragments import spread_json
 from scheduler.testing.objects import node
 from tests.plugins.clusters import info
@@ -62,3 +65,22 @@ def test_own_new_tolerations_wake_the_pod_only_if_a_constraint_honours_taints() 
 )
 def test_nodes_that_change_the_domains_wake_the_pod(old: Node | None, new: Node | None, expected: Hint) -> None:
     assert NODE_HINT(asking(spread_json(ZONE, WEB)), old, new) is expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (None, node(), Hint.QUEUE),
+        (node(), None, Hint.QUEUE),
+        (node(), node(taints=["k:NoSchedule"]), Hint.QUEUE),
+        (node(zone="a"), node(zone="b"), Hint.QUEUE),
+        (node(), node(labels={"x": "y"}), Hint.SKIP),
+    ],
+)
+def test_nodes_without_the_keys_wake_a_pod_to_which_default_constraints_may_not_apply_any_more(
+    old: Node | None, new: Node | None, expected: Hint
+) -> None:
+    hard = TopologySpreadConstraint(max_skew=1, topology_key=ZONE, when_unsatisfiable="DoNotSchedule")
+    plugin = PodTopologySpread(PodTopologySpreadArgs(default_constraints=(hard,), defaulting_type="List"))
+    (hint,) = [one.hint for one in plugin.events() if one.event.resource is Resource.NODE]
+    assert hint(info(labels=WEB), old, new) is expected
