@@ -65,3 +65,8 @@ class Feasible:
     def error_on(self, of_class: ClassFilters, row: int) -> Refusal:
         """The error of one of ``error_rows``."""
         return self.beside_nominated.on(row) or of_class.refusals[of_class.codes.item(row)]
+
+    def not_evaluated(self, refused_first: int) -> int:
+        """How many of the rows that extenders were asked about do not count as evaluated, as in kube-scheduler: those
+        that they dropped without a reason, and ``refused_first``, the nominated node, which counts already."""
+        return sum(not refusal.reasons or row == refused_first for row, refusal in self.refusals.items())

@@ -128,6 +128,7 @@ def _cycle(run: Run) -> Cycle:
             problem = yield from run.extenders.filter(run.view, feasible)  # 6
             if problem is not None:
                 return NotPlaced(problem, is_error=True)
+            attempt.evaluated_nodes -= feasible.not_evaluated(run.refused_first)
     attempt.feasible_nodes = count = feasible.count
 
     if not count:
@@ -221,7 +222,7 @@ def _nominated_node(run: Run) -> Generator[Calls, Answers, Feasible | None]:
     feasible = Feasible(np.array([row], dtype=np.int64), is_whole_class=False)
     if run.extenders.filters:
         problem = yield from run.extenders.filter(run.view, feasible)
-        run.refused_first = row if row in feasible.refusals else -1
+        run.refused_first = row if (said := feasible.refusals.get(row)) and said.reasons else -1
         if problem is not None or not feasible.count:
             return None
     run.attempt.evaluated_nodes = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from scheduler.cluster.view import View
 from scheduler.engine.sampling import take_sample
 from scheduler.framework.per_node import NodeView, PerNodeFilter
 from scheduler.framework.plugin import NodeSubset, PreFilterPlugin, State
-from scheduler.messages.commands import BindPod
+from scheduler.messages.commands import BindPod, CallExtender
 from scheduler.messages.status import Refusal, failure, unschedulable
 from scheduler.objects.node import Node
 from tests.engine.driver import Cluster
@@ -104,6 +105,25 @@ def test_a_plugin_that_names_the_only_nodes_is_among_the_rejectors_of_a_pod_that
     cluster.pod("a")
     cluster.schedule()
     assert cluster.attempt("a").rejectors == ("NotToday", "OnlyTwo")
+
+
+@pytest.mark.parametrize(("failed", "evaluated", "then"), [({}, 99, "n100"), ({"n3": "no"}, 100, "n101")])
+def test_a_nominated_node_that_an_extender_drops_without_a_reason_does_not_count_as_looked_at(
+    failed: dict[str, str], evaluated: int, then: str
+) -> None:
+    """One that it refuses with a reason does. Among the nodes evaluated it counts once."""
+    extenders = [{"urlPrefix": "http://e.test", "nodeCacheCapable": True, "filterVerb": "filter"}]
+    cluster = Cluster(configuration={"extenders": extenders, "percentageOfNodesToScore": 10})
+    cluster.nodes_like(150)
+    cluster.pod("a", nominated="n3")
+    cluster.pod("b")
+    cluster.schedule()
+    for passed in ([], [f"n{number}" for number in range(100) if number != 3]):
+        cluster.answer(cluster.write(CallExtender), {"NodeNames": passed, "FailedNodes": failed})
+    (binding,) = cluster.engine.bindings.under_way
+    assert binding.attempt.evaluated_nodes == evaluated
+    cluster.schedule()
+    assert msgspec.json.decode(cluster.write(CallExtender).body)["NodeNames"][0] == then
 
 
 @given(data=st.data())
