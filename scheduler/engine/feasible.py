@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.framework.classes.filters import ClassFilters
 from scheduler.framework.classes.first_refusals import FirstRefusals
 from scheduler.framework.classes.nominated_overlay import NO_REFUSALS, RowRefusals
 from scheduler.messages.status import Refusal
@@ -50,3 +51,22 @@ class Feasible:
             assert self._of_class is not None
             return self._of_class.feasible_count
         return len(self._rows)
+
+    def error_rows(self, of_class: ClassFilters, placement: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int64]:
+        """The rows, of ``placement`` if there is one, on which a filter ended in an error; ascending.
+
+        A node that refuses the pod beside those nominated there is not asked whether it fits without them.
+        """
+        rows, beside = of_class.error_rows, self.beside_nominated
+        if beside:
+            rows = np.union1d(rows[beside.codes[rows] == 0], beside.error_rows)
+        return rows if placement is None or not len(rows) else rows[np.isin(rows, placement)]
+
+    def error_on(self, of_class: ClassFilters, row: int) -> Refusal:
+        """The error of one of ``error_rows``."""
+        return self.beside_nominated.on(row) or of_class.refusals[of_class.codes.item(row)]
+
+    def not_evaluated(self, refused_first: int) -> int:
+        """How many of the rows that extenders were asked about do not count as evaluated, as in kube-scheduler: those
+        that they dropped without a reason, and ``refused_first``, the nominated node, which counts already."""
+        return sum(not refusal.reasons or row == refused_first for row, refusal in self.refusals.items())

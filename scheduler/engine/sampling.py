@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.extenders.extender import Extender
+from scheduler.framework.classes.first_refusals import NO_ROWS
 
 MIN_NODES_TO_FIND = 100
 MIN_PERCENTAGE = 5
@@ -28,22 +30,39 @@ def nodes_to_find(candidates: int, percentage: int) -> int:
     return max(MIN_NODES_TO_FIND, candidates * percentage // 100)
 
 
+class Sample(NamedTuple):
+    """What a search has come to."""
+
+    rows: npt.NDArray[np.int64]
+    """The feasible rows that it found."""
+    seen: int
+    """How many rows it has looked at."""
+    failed: int = -1
+    """The row at which it ended in an error; -1: there was none. It does not count as seen."""
+
+
 def take_sample(
-    candidates: npt.NDArray[np.int64], feasible: npt.NDArray[np.int64], start: int, wanted: int, refused_first: int = -1
-) -> tuple[npt.NDArray[np.int64], int]:
-    """The feasible rows that a search from place ``start`` of ``candidates`` on, wrapping, finds, and how many rows it
-    has seen.
+    candidates: npt.NDArray[np.int64],
+    feasible: npt.NDArray[np.int64],
+    start: int,
+    wanted: int,
+    refused_first: int = -1,
+    failing: npt.NDArray[np.int64] = NO_ROWS,
+) -> Sample:
+    """What a search from place ``start`` of ``candidates`` on, wrapping, comes to.
 
     No more than ``wanted`` feasible rows come back as they are, more of them as the first ``wanted``, in the order in
     which they are met. As in kube-scheduler the search ends when one more than wanted is met; the rows refused on the
     way up to it, and the wanted ones, count as seen. So does ``refused_first``, the row of the nominated node that was
-    looked at before all others and refused; -1: there is none. ``feasible``: some of the candidates, ascending.
+    looked at before all others and refused; -1: there is none. It also ends at the first of ``failing``, the rows on
+    which a filter ends in an error; those that it does not reach do not matter. ``feasible`` and ``failing``: some of
+    the candidates, ascending, and none in both.
     """
     count = len(candidates)
     if not count:
-        return candidates, int(refused_first >= 0)
+        return Sample(candidates, int(refused_first >= 0))
     start %= count
-    found, seen = feasible, count
+    found, seen, failed = feasible, count, -1
     if wanted < len(feasible) == count:
         found, seen = candidates[start : start + wanted], wanted
         found = np.concatenate((found, candidates[: wanted - len(found)]))
@@ -53,9 +72,13 @@ def take_sample(
         met = places[first : first + wanted + 1]
         met = np.concatenate((met, places[: wanted + 1 - len(met)]))
         found, seen = candidates[met[:wanted]], (int(met[wanted]) - start) % count
+    if len(failing):
+        first_failing = int(((_places_of(failing, candidates) - start) % count).min())
+        if first_failing < seen:
+            seen, failed = first_failing, candidates.item((start + first_failing) % count)
     if refused_first >= 0 and not _is_met(candidates, feasible, start, seen, refused_first):
         seen += 1
-    return found, seen
+    return Sample(found, seen, failed)
 
 
 def _places_of(rows: npt.NDArray[np.int64], candidates: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -120,8 +120,7 @@ def _cycle(run: Run) -> Cycle:
         if searching:
             run.of_class.answers = yield from answers_in_steps(run, searching, run.view.rows)
         feasible = _fitting(run)  # 4
-        _sample(run, feasible)  # 5
-        error = filters.error(run.context.placement) or feasible.beside_nominated.error(run.context.placement)
+        error = _sample(run, feasible)  # 5
         run.clock.lap("Filter")
         if error is not None:
             return run.filter_failed(error)
@@ -129,6 +128,7 @@ def _cycle(run: Run) -> Cycle:
             problem = yield from run.extenders.filter(run.view, feasible)  # 6
             if problem is not None:
                 return NotPlaced(problem, is_error=True)
+            attempt.evaluated_nodes -= feasible.not_evaluated(run.refused_first)
     attempt.feasible_nodes = count = feasible.count
 
     if not count:
@@ -217,12 +217,12 @@ def _nominated_node(run: Run) -> Generator[Calls, Answers, Feasible | None]:
     except PluginError:
         return None
     if refusal is not None:
-        run.refused_first = row
+        run.refused_first = row if refusal.code is not Code.ERROR else -1
         return None
     feasible = Feasible(np.array([row], dtype=np.int64), is_whole_class=False)
     if run.extenders.filters:
         problem = yield from run.extenders.filter(run.view, feasible)
-        run.refused_first = row if row in feasible.refusals else -1
+        run.refused_first = row if (said := feasible.refusals.get(row)) and said.reasons else -1
         if problem is not None or not feasible.count:
             return None
     run.attempt.evaluated_nodes = 1
@@ -280,14 +280,15 @@ def _fitting(run: Run) -> Feasible:
 # --- 5. sampling ------------------------------------------------------------------------------------------------------
 
 
-def _sample(run: Run, feasible: Feasible) -> None:
-    """Leave no more rows than the configuration wants to be found."""
+def _sample(run: Run, feasible: Feasible) -> Refusal | None:
+    """Leave no more rows than the configuration wants to be found. The error, if the search meets one."""
     context, attempt, filters = run.context, run.attempt, run.filters
     own, common = run.profile.percentage_of_nodes_to_score, context.percentage_of_nodes_to_score
     percentage = percentage_in_force(own, common, context.extenders)
+    failing = feasible.error_rows(filters, context.placement)
     if percentage is None:
         attempt.evaluated_nodes = attempt.total_nodes
-        return
+        return feasible.error_on(filters, failing.item(0)) if len(failing) else None
     candidates = run.view.ordered_rows
     if context.placement is not None:
         candidates = candidates[np.isin(candidates, context.placement)]
@@ -296,12 +297,13 @@ def _sample(run: Run, feasible: Feasible) -> None:
     wanted = nodes_to_find(len(candidates), percentage)
     if not run.profile.score_plugins and not any(each.has_filter or each.has_prioritize for each in context.extenders):
         wanted = min(wanted, 1)
-    sample, seen = take_sample(candidates, feasible.rows, context.next_start, wanted, run.refused_first)
-    context.next_start = (context.next_start + seen) % context.total_nodes
-    attempt.evaluated_nodes = seen
-    if len(sample) < feasible.count:
-        feasible.rows = sample
+    sample = take_sample(candidates, feasible.rows, context.next_start, wanted, run.refused_first, failing)
+    context.next_start = (context.next_start + sample.seen) % context.total_nodes
+    attempt.evaluated_nodes = sample.seen
+    if len(sample.rows) < feasible.count:
+        feasible.rows = sample.rows
         feasible.is_whole_class = False
+    return feasible.error_on(filters, sample.failed) if sample.failed >= 0 else None
 
 
 # --- 7. nothing fits --------------------------------------------------------------------------------------------------

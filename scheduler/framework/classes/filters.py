@@ -13,7 +13,7 @@ from scheduler.cluster.view import COUNTS_OF_PODS
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun, PluginPoint
 from scheduler.framework.classes.filter_slots import FilterSlot, KnownByValue, PreFilterSlot, takes_values
-from scheduler.framework.classes.first_refusals import FITS, CodedRows, FirstRefusals
+from scheduler.framework.classes.first_refusals import FITS, NO_ROWS, CodedRows, FirstRefusals
 from scheduler.framework.classes.refusal_table import RefusalTable
 from scheduler.framework.diagnosis import Diagnosis, disjoint_node_sets
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, NodeSubset, PreFilterPlugin, Rows, State
@@ -137,13 +137,11 @@ class ClassFilters:
         """A number that grows when what a filter plugin's answers stand on changes, besides rows."""
         return self._slot_of[plugin].version
 
-    def error(self, rows: npt.NDArray[np.int64] | None = None) -> Refusal | None:
-        """A filter's ERROR on some row, or on one of these: it ends the attempt."""
-        for code in self._table.error_codes:
-            codes = self.codes if rows is None else self.codes[rows]
-            if bool((codes == code).any()):
-                return self.refusals[code]
-        return None
+    @property
+    def error_rows(self) -> npt.NDArray[np.int64]:
+        """The rows on which a filter ended in an error, ascending."""
+        codes = self._table.error_codes
+        return np.flatnonzero(np.isin(self.codes, codes)) if codes else NO_ROWS
 
     # --- PreFilter ----------------------------------------------------------------------------------------------------
 
@@ -219,6 +217,8 @@ class ClassFilters:
                 states[name] = answer
             if slot is last:
                 break
+        if self.pre_refusal is not None and self.pre_refusal.code is Code.UNSCHEDULABLE:
+            self.pre_rejectors += tuple(name for name in restricting if name not in self.pre_rejectors)
         self.states = states
         self._affected_by.clear()
         self.subset_plugins = tuple(sorted(restricting))

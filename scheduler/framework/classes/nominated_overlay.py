@@ -19,6 +19,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.class_run import ClassRun
 from scheduler.framework.classes.filters import ClassFilters
+from scheduler.framework.classes.first_refusals import NO_ROWS
 from scheduler.framework.likeness import NO_CLAIMS, Likeness, PartsOfRows, Stamps, likeness_of
 from scheduler.framework.node_filter import FiltersBeside, refusals_beside, rivals
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin
@@ -61,16 +62,16 @@ class RowRefusals(Struct, frozen=True):
         """Whether any row refuses."""
         return bool(self.refusals)
 
-    def error(self, rows: npt.NDArray[np.int64] | None = None) -> Refusal | None:
-        """That of the first row, of these if some are named, that refuses with an error."""
-        if not self.refusals:
-            return None
+    @property
+    def error_rows(self) -> npt.NDArray[np.int64]:
+        """The rows that refuse with an error, ascending."""
         is_error = [False, *(refusal.code is Code.ERROR for refusal in self.refusals)]
-        if not any(is_error):
-            return None
-        codes = self.codes if rows is None else self.codes[rows]
-        refusing = np.flatnonzero(np.array(is_error)[codes])
-        return self.refusals[codes.item(int(refusing[0])) - 1] if len(refusing) else None
+        return np.flatnonzero(np.array(is_error)[self.codes]) if any(is_error) else NO_ROWS
+
+    def on(self, row: int) -> Refusal | None:
+        """The refusal of this row."""
+        code = self.codes.item(row) if self.refusals else 0
+        return self.refusals[code - 1] if code else None
 
     def by_row(self) -> dict[int, Refusal]:
         rows = np.flatnonzero(self.codes).tolist()

@@ -21,8 +21,10 @@ def test_refusals_are_given_row_by_row() -> None:
     assert NO_REFUSALS.by_row() == {}
 
 
-def test_the_error_of_the_first_row_that_has_one_is_the_attempts() -> None:
-    assert by_number(0, 1, 3, 2).error() == BROKEN
-    assert by_number(2, 1, 3, 2).error() == TORN
-    assert RowRefusals(np.array([1, 0], np.int32), (FULL,)).error() is None
-    assert NO_REFUSALS.error() is None
+def test_the_rows_that_refuse_with_an_error_are_listed_and_each_says_which() -> None:
+    refusals = by_number(0, 1, 3, 2)
+    assert refusals.error_rows.tolist() == [2, 3]
+    assert [refusals.on(row) for row in range(4)] == [None, FULL, BROKEN, TORN]
+    assert RowRefusals(np.array([1, 0], np.int32), (FULL,)).error_rows.tolist() == []
+    assert NO_REFUSALS.error_rows.tolist() == []
+    assert NO_REFUSALS.on(0) is None
