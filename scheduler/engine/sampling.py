@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from scheduler.extenders.extender import Extender
 from scheduler.framework.classes.first_refusals import NO_ROWS
+from scheduler.framework.profile import Profile
 
 MIN_NODES_TO_FIND = 100
 MIN_PERCENTAGE = 5
@@ -19,6 +20,12 @@ def percentage_in_force(own: int | None, common: int | None, extenders: Sequence
     """``own``: of the profile; ``common``: of all. None: every node is looked at, but for extenders that filter."""
     percentage = common if own is None else own
     return 0 if percentage is None and any(extender.has_filter for extender in extenders) else percentage
+
+
+def nothing_scores(profile: Profile, extenders: Sequence[Extender]) -> bool:
+    """Whether nothing compares feasible nodes, so that the first one found is taken, as in kube-scheduler; an extender
+    that filters may leave it out, and is asked about more."""
+    return not profile.score_plugins and not any(each.has_filter or each.has_prioritize for each in extenders)
 
 
 def nodes_to_find(candidates: int, percentage: int) -> int:

@@ -38,7 +38,7 @@ from scheduler.engine.feasible import Feasible
 from scheduler.engine.outcome import NO_NODES, CycleOutcome, NotPlaced, Placed
 from scheduler.engine.post_filter_round import NOT_ASKED, run_post_filters
 from scheduler.engine.reservation import assume_and_reserve, refused_on_one_node
-from scheduler.engine.sampling import nodes_to_find, percentage_in_force, take_sample
+from scheduler.engine.sampling import nodes_to_find, nothing_scores, percentage_in_force, take_sample
 from scheduler.engine.searching import answers_in_steps, before_reserve, looked, parsed, searching_plugins
 from scheduler.errors import PluginError, failed_at, type_and_message
 from scheduler.framework.class_run import PRE_FILTER, PRE_SCORE, ClassRun
@@ -294,9 +294,8 @@ def _sample(run: Run, feasible: Feasible) -> Refusal | None:
         candidates = candidates[np.isin(candidates, context.placement)]
     if filters.only is not None:
         candidates = candidates[filters.codes[candidates] != OUTSIDE]
-    wanted = nodes_to_find(len(candidates), percentage)
-    if not run.profile.score_plugins and not any(each.has_filter or each.has_prioritize for each in context.extenders):
-        wanted = min(wanted, 1)
+    is_first_enough = nothing_scores(run.profile, context.extenders)
+    wanted = 1 if is_first_enough else nodes_to_find(len(candidates), percentage)
     sample = take_sample(candidates, feasible.rows, context.next_start, wanted, run.refused_first, failing)
     context.next_start = (context.next_start + sample.seen) % context.total_nodes
     attempt.evaluated_nodes = sample.seen
@@ -388,8 +387,7 @@ def _best_of_some(run: Run, rows: npt.NDArray[np.int64], is_choice_enough: bool)
     if not is_choice_enough:
         listed = [names[row] for row in rows.tolist()]
         for name, each in shares.items():
-            of_rows = [each] * len(listed) if isinstance(each, int) else each.tolist()
-            attempt.scores[name] = dict(zip(listed, of_rows, strict=True))
+            attempt.scores[name] = dict(zip(listed, np.broadcast_to(each, rows.shape).tolist(), strict=True))
         if run.extenders.scorers:
             totals = totals + (yield from run.extenders.score(run.view, rows))
         attempt.total = dict(zip(listed, totals.tolist(), strict=True))
