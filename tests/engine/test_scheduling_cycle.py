@@ -363,6 +363,22 @@ def test_without_sampling_every_node_is_scored() -> None:
     assert attempt.feasible_nodes == attempt.evaluated_nodes == 150
 
 
+def test_a_pod_like_the_one_before_it_goes_to_the_node_that_is_best_now() -> None:
+    cluster = Cluster()
+    cluster.node("best", cpu="8", pods=1)
+    cluster.node("next", cpu="8")
+    cluster.node("busy", cpu="8")
+    cluster.pod("there", cpu="2", node="next")
+    cluster.pod("leaving", cpu="4", node="busy")
+    cluster.pod("a", cpu="1")
+    cluster.pod("b", cpu="1")
+    cluster.schedule()
+    assert cluster.node_of("a") == "best", "and it is full now"
+    cluster.delete("leaving")
+    cluster.schedule()
+    assert cluster.node_of("b") == "busy"
+
+
 # --- pods that are not tried ------------------------------------------------------------------------------------------
 
 
