@@ -59,7 +59,7 @@ class Feasible:
         """
         rows, beside = of_class.error_rows, self.beside_nominated
         if beside:
-            rows = np.union1d(rows[beside.codes[rows] == 0], beside.error_rows)
+            rows = np.sort(np.concatenate((rows[beside.codes[rows] == 0], beside.error_rows)))
         return rows if placement is None or not len(rows) else rows[np.isin(rows, placement)]
 
     def error_on(self, of_class: ClassFilters, row: int) -> Refusal:

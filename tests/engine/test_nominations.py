@@ -330,3 +330,15 @@ def test_a_nomination_that_the_watch_takes_away_during_an_attempt_is_not_kept_by
 def _un_nominated(cluster: Cluster, name: str) -> Pod:
     cluster._store(cluster.pods[f"default/{name}"].nominated_to(""))
     return cluster.pods[f"default/{name}"]
+
+
+def test_for_a_pod_that_only_a_pre_filter_refuses_no_victims_are_found_and_its_nomination_is_cleared() -> None:
+    cluster = Cluster(scripted("Picky", pre_filter=lambda pod: unschedulable("not today")))
+    cluster.node("n", cpu="4")
+    cluster.pod("there", cpu="1", node="n", priority=1)
+    cluster.pod("a", cpu="1", priority=10, nominated="n")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert attempt.message.startswith("0/1 nodes are available: not today.")
+    assert attempt.message.endswith("1 No preemption victims found for incoming pod.")
+    assert cluster.write(PatchPodStatus, "a").nominated_node_name == ""

@@ -1,4 +1,4 @@
-"""Where the search for nodes is a sample: which nodes count as looked at."""
+"""Which nodes a decision looks at, and which of them count as looked at where the search is a sample."""
 
 from __future__ import annotations
 
@@ -159,3 +159,19 @@ def test_a_sample_is_what_a_walk_from_node_to_node_finds(data: st.DataObject) ->
     assert (sample.seen, sample.failed) == (seen, failed)
     if failed < 0:
         assert sample.rows.tolist() == found
+
+
+def test_a_pod_like_the_one_before_it_goes_to_the_node_that_is_best_now() -> None:
+    cluster = Cluster()
+    cluster.node("best", cpu="8", pods=1)
+    cluster.node("next", cpu="8")
+    cluster.node("busy", cpu="8")
+    cluster.pod("there", cpu="2", node="next")
+    cluster.pod("leaving", cpu="4", node="busy")
+    cluster.pod("a", cpu="1")
+    cluster.pod("b", cpu="1")
+    cluster.schedule()
+    assert cluster.node_of("a") == "best", "and it is full now"
+    cluster.delete("leaving")
+    cluster.schedule()
+    assert cluster.node_of("b") == "busy"

@@ -5,7 +5,7 @@ import pytest
 from scheduler.engine.attempt import ERROR, UNSCHEDULABLE
 from scheduler.framework.plugin import NodeSubset
 from scheduler.framework.post_filter import PostFilterAnswer
-from scheduler.messages.commands import PatchPodStatus, WriteEvent
+from scheduler.messages.commands import WriteEvent
 from scheduler.messages.status import SKIP, Code, Refusal, failure, unresolvable, unschedulable
 from tests.engine.driver import Cluster
 from tests.engine.scripted import calls_of, scripted
@@ -361,34 +361,6 @@ def test_without_sampling_every_node_is_scored() -> None:
     attempt = cluster.schedule()
     assert attempt is not None
     assert attempt.feasible_nodes == attempt.evaluated_nodes == 150
-
-
-def test_for_a_pod_that_only_a_pre_filter_refuses_no_victims_are_found_and_its_nomination_is_cleared() -> None:
-    cluster = Cluster(scripted("Picky", pre_filter=lambda pod: unschedulable("not today")))
-    cluster.node("n", cpu="4")
-    cluster.pod("there", cpu="1", node="n", priority=1)
-    cluster.pod("a", cpu="1", priority=10, nominated="n")
-    attempt = cluster.schedule()
-    assert attempt is not None
-    assert attempt.message.startswith("0/1 nodes are available: not today.")
-    assert attempt.message.endswith("1 No preemption victims found for incoming pod.")
-    assert cluster.write(PatchPodStatus, "a").nominated_node_name == ""
-
-
-def test_a_pod_like_the_one_before_it_goes_to_the_node_that_is_best_now() -> None:
-    cluster = Cluster()
-    cluster.node("best", cpu="8", pods=1)
-    cluster.node("next", cpu="8")
-    cluster.node("busy", cpu="8")
-    cluster.pod("there", cpu="2", node="next")
-    cluster.pod("leaving", cpu="4", node="busy")
-    cluster.pod("a", cpu="1")
-    cluster.pod("b", cpu="1")
-    cluster.schedule()
-    assert cluster.node_of("a") == "best", "and it is full now"
-    cluster.delete("leaving")
-    cluster.schedule()
-    assert cluster.node_of("b") == "busy"
 
 
 # --- pods that are not tried ------------------------------------------------------------------------------------------
