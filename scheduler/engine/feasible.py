@@ -14,7 +14,7 @@ from scheduler.messages.status import Refusal
 class Feasible:
     """The rows that are still feasible, and the refusals of the others."""
 
-    __slots__ = ("_of_class", "_rows", "beside_nominated", "is_whole_class", "refusals", "rejectors")
+    __slots__ = ("_of_class", "_rows", "beside_nominated", "is_sample", "is_whole_class", "refusals", "rejectors")
 
     def __init__(self, rows: npt.NDArray[np.int64] | FirstRefusals, is_whole_class: bool) -> None:
         """``rows``: the rows, or those of a class, which are listed when they are asked for."""
@@ -26,6 +26,8 @@ class Feasible:
             self._rows = rows
         self.is_whole_class = is_whole_class
         """Whether these are exactly the rows on which the class fits: then its cached totals are valid."""
+        self.is_sample = False
+        """Whether the search ends where enough rows are found, so that other rows are compared in each decision."""
         self.beside_nominated: RowRefusals = NO_REFUSALS
         """Refusals of the rows that refuse the pod beside those nominated there. They precede the class's, ..."""
         self.refusals: dict[int, Refusal] = {}

@@ -9,7 +9,7 @@
 6.  Filter extenders narrow the nodes down, one after the other.
 7.  Nothing fits: PostFilter may make room (preemption); the attempt fails with the sentence that users know.
 8.  One node fits: taken. Several: PreScore, Score, Normalize, the extenders' scores; the best total wins, a tie is
-    broken by chance.
+    broken by chance. In ``choosing.py``.
 9.  Assume: from here on the pod counts on its node, before the API server knows.
 10. Reserve sets aside what the pod needs besides; Permit may make it wait. Both in ``reservation.py``.
 
@@ -23,12 +23,12 @@ from __future__ import annotations
 from collections.abc import Generator
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.pod_template import is_large
 from scheduler.engine.attempt import Attempt
+from scheduler.engine.choosing import best
 from scheduler.engine.cycle_context import CycleContext, Depth, Laps, Run
 from scheduler.engine.diagnosing import diagnose, explained, refused_as_a_whole
 from scheduler.engine.driving import PAUSE
@@ -41,12 +41,11 @@ from scheduler.engine.reservation import assume_and_reserve, refused_on_one_node
 from scheduler.engine.sampling import nodes_to_find, nothing_scores, percentage_in_force, take_sample
 from scheduler.engine.searching import answers_in_steps, before_reserve, looked, parsed, searching_plugins
 from scheduler.errors import PluginError, failed_at, type_and_message
-from scheduler.framework.class_run import PRE_FILTER, PRE_SCORE, ClassRun
+from scheduler.framework.class_run import PRE_FILTER, ClassRun
 from scheduler.framework.classes.first_refusals import OUTSIDE
 from scheduler.framework.diagnosis import Diagnosis, FitTexts
 from scheduler.framework.node_filter import filter_with_nominated, rivals
 from scheduler.framework.post_filter import PostFilterContext
-from scheduler.framework.pre_score import run_pre_score_only
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.messages.status import Code, Refusal
@@ -139,7 +138,7 @@ def _cycle(run: Run) -> Cycle:
     if run.depth in (Depth.EXPLAIN, Depth.SCORE_ALL):
         attempt.diagnosis = explained(run, feasible)
     is_only_one = count == 1 and run.depth is not Depth.SCORE_ALL
-    row = int(feasible.rows[0]) if is_only_one else (yield from _best(run, feasible))  # 8
+    row = int(feasible.rows[0]) if is_only_one else (yield from best(run, feasible))  # 8
     node = run.view.table.names[row]
     if run.depth is not Depth.DECIDE:
         attempt.node = node
@@ -299,6 +298,7 @@ def _sample(run: Run, feasible: Feasible) -> Refusal | None:
     sample = take_sample(candidates, feasible.rows, context.next_start, wanted, run.refused_first, failing)
     context.next_start = (context.next_start + sample.seen) % context.total_nodes
     attempt.evaluated_nodes = sample.seen
+    feasible.is_sample = wanted < len(candidates)
     if len(sample.rows) < feasible.count:
         feasible.rows = sample.rows
         feasible.is_whole_class = False
@@ -345,56 +345,3 @@ def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlac
         room=answer.room,
         writes=answer.writes,
     )
-
-
-# --- 8. the choice ----------------------------------------------------------------------------------------------------
-
-
-def _best(run: Run, feasible: Feasible) -> Generator[Calls, Answers, int]:
-    """The row with the best total. Brings the class's scores up to date."""
-    if run.is_large:
-        yield from looked(run, PRE_SCORE)
-    attempt, scores, only_pre_scored = run.attempt, run.pod_class.scores, None
-    try:
-        if (plugins := run.profile.pre_score_only_plugins) and run.profile.score_plugins:
-            only_pre_scored = run_pre_score_only(plugins, run.of_class, feasible.rows)
-        scores.refresh(run.of_class, run.filters.first)
-        attempt.evaluated_scores = scores.evaluated | only_pre_scored if only_pre_scored else scores.evaluated
-        is_choice_enough = not run.extenders.scorers and run.depth in (Depth.DECIDE, Depth.PREVIEW)
-        of_class = feasible.is_whole_class and is_choice_enough
-        row = _best_of_class(run) if of_class else (yield from _best_of_some(run, feasible.rows, is_choice_enough))
-    except PluginError as error:
-        run.scoring_failed(error.point)
-        raise
-    run.clock.lap("Score")
-    return row
-
-
-def _best_of_class(run: Run) -> int:
-    """The row, where all rows that fit the class are left and no extender scores them."""
-    scores, attempt = run.pod_class.scores, run.attempt
-    best, leaders = scores.leaders()
-    row = leaders[0] if len(leaders) == 1 else run.context.pick(leaders)
-    attempt.shares = scores.shares_of(row)
-    attempt.total = {run.view.table.names[row]: best}
-    return row
-
-
-def _best_of_some(run: Run, rows: npt.NDArray[np.int64], is_choice_enough: bool) -> Generator[Calls, Answers, int]:
-    """The row, among these; what each of them scores is kept, unless that of the choice is enough."""
-    totals, shares = run.pod_class.scores.rank(run.of_class, rows)
-    attempt, names = run.attempt, run.view.table.names
-    if not is_choice_enough:
-        listed = [names[row] for row in rows.tolist()]
-        for name, each in shares.items():
-            attempt.scores[name] = dict(zip(listed, np.broadcast_to(each, rows.shape).tolist(), strict=True))
-        if run.extenders.scorers:
-            totals = totals + (yield from run.extenders.score(run.view, rows))
-        attempt.total = dict(zip(listed, totals.tolist(), strict=True))
-    best = rows[totals == totals.max()].tolist()
-    row = int(best[0] if len(best) == 1 else run.context.pick(best))
-    if is_choice_enough:
-        place = int(np.flatnonzero(rows == row)[0])
-        attempt.shares = {name: each if isinstance(each, int) else each.item(place) for name, each in shares.items()}
-        attempt.total = {names[row]: int(totals[place])}
-    return row

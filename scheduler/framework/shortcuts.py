@@ -69,7 +69,7 @@ class Flips(Struct, frozen=True):
 
 
 class Fitting(Struct, frozen=True):
-    """The rows that a class fits on."""
+    """The rows that a class fits on, or a sample of them."""
 
     codes: npt.NDArray[np.int16]
     """One a row, 0 = fits."""
@@ -78,9 +78,13 @@ class Fitting(Struct, frozen=True):
     """Equal versions of a class promise the same rows."""
     flips: Flips | None = None
     """What has changed since the class's answer by group; None: any row may have, or there is no such answer."""
+    rows: npt.NDArray[np.int64] | None = None
+    """Those of the sample, with a version of its own; None: all that fit."""
 
     def members(self, groups: npt.NDArray[np.integer], width: int) -> npt.NDArray[np.int64]:
         """How many of the rows are in each of ``width`` groups, at most 2**14. ``groups``: the group of each row."""
+        if self.rows is not None:
+            return np.bincount(groups.take(self.rows), minlength=width)
         if self.count == len(groups):
             return np.bincount(groups, minlength=width)
         # Rows that do not fit are counted, too, in groups of their own: quicker than to leave them out.
@@ -130,7 +134,10 @@ class ChangedRows(Struct, frozen=True):
 
 
 class GroupScoringPlugin(NormalizePlugin):
-    """A plugin whose scores depend on what few groups of rows have in common."""
+    """A plugin whose scores depend on what few groups of rows have in common.
+
+    Whether its PreScore skips does not depend on the rows that fit.
+    """
 
     def score_by_group(
         self, before: State | GroupScores, pod: PodInfo, view: View, fitting: Fitting

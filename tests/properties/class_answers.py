@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.nominator import Nominator
@@ -55,4 +56,19 @@ def answers_of(cache: ClusterCache, nominator: Nominator, pod_class: PodClass, f
         # A number is the share of all of them.
         each = {plugin: np.broadcast_to(share, len(some)).tolist() for plugin, share in shares.items()}
         answers["shares"] = each if len(some) else {}
+        for sample in (some, filters.feasible_rows[1::3].copy()):
+            _compare_with_sampled(pod_class, run, sample)
     return answers
+
+
+def _compare_with_sampled(pod_class: PodClass, run: ClassRun, rows: npt.NDArray[np.int64]) -> None:
+    """What is kept for samples comes to the same."""
+    if not len(rows):
+        return
+    totals, shares = pod_class.scores.rank(run, rows)
+    sampled = pod_class.sampled_scores
+    assert sampled.totals(run, pod_class.filters.first, rows).tolist() == totals.tolist()
+    each = {plugin: np.broadcast_to(share, len(rows)).tolist() for plugin, share in shares.items()}
+    for place, row in enumerate(rows.tolist()):
+        assert sampled.shares_of(row, place) == {plugin: values[place] for plugin, values in each.items()}
+    assert sampled.evaluated == pod_class.scores.evaluated

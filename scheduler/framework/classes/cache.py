@@ -3,7 +3,8 @@
 1.  Each plugin reduces a pod to a *fragment*: exactly what its answers depend on. The fragments together are the pod's
     class; the thousand pods of a Deployment are one class, and so are those of a StatefulSet (``templates.py``).
 2.  For each class the answers for all rows are cached (``filters.py``, ``scores.py``): which rows fit and their totals,
-    with each plugin's part.
+    with each plugin's part; or, where a decision compares a sample of them, the parts that depend on the row alone
+    (``sampled_scores.py``).
 3.  For the next pod of the class only what changed is evaluated again: the rows in the cache's journal, by each plugin
     that declared that it reads what changed there; and a plugin whose *stamp* (the versions of the counters and kinds
     it reads) has changed, for all rows. Where only pods came and went, a plugin may say what it counts without counting
@@ -26,6 +27,7 @@ from scheduler.cluster.view import View
 from scheduler.framework.class_run import Fragments
 from scheduler.framework.classes.filters import ClassFilters
 from scheduler.framework.classes.nominated_overlay import NominatedOverlay
+from scheduler.framework.classes.sampled_scores import SampledScores
 from scheduler.framework.classes.scores import ClassScores
 from scheduler.framework.classes.templates import Templates
 from scheduler.framework.plugin import FilterPlugin
@@ -48,6 +50,7 @@ class PodClass:
         "overlays",
         "permit_plugins",
         "reserve_plugins",
+        "sampled_scores",
         "scores",
         "unconcerned",
     )
@@ -61,6 +64,9 @@ class PodClass:
         self.permit_plugins = tuple([one for one in profile.permit_plugins if one.name not in unconcerned])
         self.filters = ClassFilters(profile.pre_filter_plugins, profile.filter_plugins, unconcerned)
         self.scores = ClassScores(profile.score_plugins, unconcerned)
+        """Of all rows that fit, ..."""
+        self.sampled_scores = SampledScores(profile.score_plugins, unconcerned)
+        """... and of samples of them, where a decision looks at no more."""
         self.overlays: dict[int, NominatedOverlay] = {}
         """Priority → the rows on which pods of that priority do not fit beside nominated ones."""
         self.is_known = False
@@ -86,11 +92,11 @@ class PodClass:
 
     def weigh(self) -> int:
         """The number of bytes by which the columns have grown since the last call."""
-        columns_made = self.filters.columns_made + self.scores.columns_made
+        columns_made = self.filters.columns_made + self.scores.columns_made + self.sampled_scores.columns_made
         if columns_made == self._weighed:
             return 0
         self._weighed = columns_made
-        before, self.nbytes = self.nbytes, self.filters.nbytes + self.scores.nbytes
+        before, self.nbytes = self.nbytes, self.filters.nbytes + self.scores.nbytes + self.sampled_scores.nbytes
         return self.nbytes - before
 
 

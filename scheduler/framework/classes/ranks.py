@@ -22,13 +22,18 @@ MAX_LISTED_ROWS = 60
 """Rows of a cached total that are looked at one by one: the pass that finds those of the best total takes 6 µs."""
 
 
+def total_dtype(max_total: int) -> type[np.int16] | type[np.int32] | type[np.int64]:
+    """The narrowest type for totals: passes over them are quicker."""
+    return np.int16 if max_total < 2**15 else np.int32 if max_total < 2**31 else np.int64
+
+
 class Ranks:
-    """``totals``: one per row, of the narrowest type that ``max_total`` fits into: passes over them are quicker."""
+    """``totals``: one per row, of the narrowest type that ``max_total`` fits into."""
 
     __slots__ = ("_best", "_dtype", "_levels", "totals")
 
     def __init__(self, max_total: int) -> None:
-        self._dtype = np.int16 if max_total < 2**15 else np.int32 if max_total < 2**31 else np.int64
+        self._dtype = total_dtype(max_total)
         self.totals: npt.NDArray[Any] = np.zeros(0, self._dtype)
         self._best = INFEASIBLE
         self._levels: dict[int, array[int]] = {}

@@ -27,23 +27,42 @@ def evaluated(slots: Sequence[ScoreSlot]) -> frozenset[PluginPoint]:
 def share_of(slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | int | None:
     """The weighted final scores of these rows as if no others were feasible: int64, or a number if they are all equal;
     None if the plugin skips."""
-    if slot.answer_is_kept and slot.by_group is None:
-        if slot.state is SKIP:
-            return None
-        share = slot.contribution
-        if slot.normalizer is None or isinstance(slot.raw, int):
-            # Checked when it was stored. Equal scores stay equal, whichever rows are normalised.
-            return share if isinstance(share, int | None) else share[rows].astype(np.int64)
-        assert slot.raw is not None
-        state, raw = slot.state, slot.raw[rows]
-    else:
-        state = pre_score(slot.plugin, run, rows)
-        if state is SKIP:
-            return None
-        raw = score_call(run, slot.plugin)(state, run.pod, run.view, rows)
+    if not slot.answer_is_kept or slot.by_group is not None:
+        return asked_share(slot, run, rows)[1]
+    if slot.state is SKIP:
+        return None
+    share = slot.contribution
+    if slot.normalizer is None or isinstance(slot.raw, int):
+        # Checked when it was stored. Equal scores stay equal, whichever rows are normalised.
+        return share if isinstance(share, int | None) else share[rows].astype(np.int64)
+    return kept_share(slot, run, rows)
+
+
+def kept_share(slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The same, int64, for a plugin that normalises, from its column of raw scores."""
+    assert isinstance(slot.raw, np.ndarray)
+    return _share(slot, slot.state, slot.raw[rows], run, rows)
+
+
+def asked_share(
+    slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64]
+) -> tuple[State | Skip, npt.NDArray[np.int64] | None]:
+    """The same, int64, from what the plugin says of these rows, with its state; None if it skips."""
+    state = pre_score(slot.plugin, run, rows)
+    if state is SKIP:
+        return SKIP, None
+    raw = score_call(run, slot.plugin)(state, run.pod, run.view, rows)
+    return state, _share(slot, state, raw, run, rows)
+
+
+def _share(
+    slot: ScoreSlot, state: State | Skip | None, raw: Scores, run: ClassRun, rows: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """``raw``: one per row of ``rows``."""
     scores = raw if slot.normalizer is None else _normalize_call(run, slot.normalizer)(state, raw, run.view, rows)
     check_range(slot.plugin, int(scores.min()), int(scores.max()))
-    return scores * slot.weight
+    shares: npt.NDArray[np.int64] = scores * slot.weight
+    return shares
 
 
 def ranked(
@@ -119,16 +138,23 @@ def _normalize_call(run: ClassRun, plugin: NormalizePlugin) -> Callable[..., Sco
     return run.timed(plugin.normalize, plugin.name, "ScoreExtensionNormalize")
 
 
-def asked_by_group(
-    slot: ScoreSlot, run: ClassRun, first: FirstRefusals
-) -> GroupScores | ChangedRows | State | Skip | None:
+def score_few_call(run: ClassRun, slot: ScoreSlot) -> Callable[..., Sequence[int]]:
+    return run.timed(slot.plugin.score_few, slot.name, "Score")
+
+
+def fitting_since(slot: ScoreSlot, first: FirstRefusals) -> Fitting:
+    """The rows that fit, and what has changed of them since the plugin answered by group."""
+    before = slot.by_group
+    flips = None if before is None else first.flips_since(before.fits_version)
+    return Fitting(first.codes, first.feasible_count, first.fits_version, flips)
+
+
+def asked_by_group(slot: ScoreSlot, run: ClassRun, fitting: Fitting) -> GroupScores | ChangedRows | State | Skip | None:
     """The plugin's scores by group, or what its PreScore says, with the rows that changed if they are known; None if it
     has to be asked for that."""
     before = slot.by_group or slot.state
     if slot.grouping is None or not isinstance(before, State | GroupScores):
         return None
-    flips = first.flips_since(before.fits_version) if isinstance(before, GroupScores) else None
-    fitting = Fitting(first.codes, first.feasible_count, first.fits_version, flips)
     answer: GroupScores | ChangedRows | State | Skip | None = run.timed(
         slot.grouping.score_by_group, slot.name, "Score"
     )(before, run.pod, run.view, fitting)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.row_journal import NO_CHANGES
-from scheduler.cluster.view import COUNTS_OF_PODS, View
+from scheduler.cluster.view import COUNTS_OF_PODS
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun, PluginPoint
 from scheduler.framework.classes.extremes import Extremes
@@ -20,15 +19,24 @@ from scheduler.framework.classes.score_calls import (
     asked_by_group,
     evaluated,
     finals,
+    fitting_since,
     normalized,
     ranked,
     renormalized,
     score_call,
+    score_few_call,
     spread_out,
     take_by_group,
 )
+from scheduler.framework.classes.score_columns import (
+    store_all_shares,
+    store_few_raws,
+    store_few_shares,
+    store_many_raws,
+    store_many_shares,
+)
 from scheduler.framework.classes.score_refresh import ScoreRefresh
-from scheduler.framework.classes.score_slot import InvalidScore, ScoreSlot, check_range, share_dtype, stale_slots
+from scheduler.framework.classes.score_slot import ScoreSlot, stale_slots
 from scheduler.framework.plugin import MAX_NODE_SCORE, ScorePlugin
 from scheduler.framework.pre_score import pre_score
 from scheduler.framework.shortcuts import ChangedRows, GroupScores
@@ -172,7 +180,7 @@ class ClassScores:
         run = refresh.run
         was, skipped = slot.contribution, slot.state is SKIP
         # By group only from the second decision of a class on: what is never asked again is not worth grouping.
-        answer = None if refresh.is_full else asked_by_group(slot, run, refresh.first)
+        answer = None if refresh.is_full else asked_by_group(slot, run, fitting_since(slot, refresh.first))
         if isinstance(answer, GroupScores):
             known = slot.by_group is not None
             adds_all = take_by_group(slot, answer, refresh.gains)
@@ -227,81 +235,34 @@ class ClassScores:
         """Returns whether any raw score has changed or, without normalising, any share of the total."""
         run = refresh.run
         scores = score_call(run, slot.plugin)(slot.state, run.pod, run.view, rows)
-        if slot.normalizer is not None:
-            raw = slot.raw
-            assert raw is not None
-            if isinstance(raw, int):
-                if bool((scores == raw).all()):
-                    return False
-                raw = slot.raw = self._new_column(run.view, raw, np.int64)
-            has_changed = bool((raw[rows] != scores).any())
-            raw[rows] = scores
-            return has_changed
-        # Of a number without a sign what is below 0 is above all others.
-        if int(np.maximum.reduce(scores.astype(np.int64, copy=False).view(np.uint64), initial=0)) > MAX_NODE_SCORE:
-            fitting = scores[refresh.first.codes[rows] == 0]
-            if len(fitting):
-                check_range(slot.plugin, int(fitting.min()), int(fitting.max()))
-            # The other rows' scores are never read, but the column may be too narrow for them.
-            scores = np.clip(scores, 0, MAX_NODE_SCORE)
-        shares = scores if slot.weight == 1 else scores * slot.weight
-        column = slot.contribution
-        if column is None or isinstance(column, int):
-            if bool((shares == column).all()):
-                return False
-            column = slot.contribution = self._new_column(run.view, column, share_dtype(slot.weight))
-        column[rows] = shares
-        return True
+        was = slot.raw, slot.contribution
+        if slot.normalizer is None:
+            has_changed = store_many_shares(slot, refresh.first, rows, scores)
+        else:
+            has_changed = store_many_raws(slot, refresh.first, rows, scores)
+        self._note_columns(slot, *was)
+        return has_changed
 
     def _few_rows(self, slot: ScoreSlot, refresh: ScoreRefresh, rows: Sequence[int]) -> bool:
-        """Returns whether any raw score that is normalised has changed; other changes go into ``refresh.gains``."""
+        """Returns whether all rows must be normalised again; other changes go into ``refresh.gains``."""
         run = refresh.run
-        scores = run.timed(slot.plugin.score_few, slot.name, "Score")(slot.state, run.pod, run.view, rows)  # type: ignore[arg-type]  # not SKIP
-        if slot.normalizer is not None:
-            return self._few_raws(slot, refresh, rows, scores)
-        codes, gains, weight = refresh.first.codes, refresh.gains, slot.weight
-        if isinstance(slot.contribution, int):
-            if [score * weight for score in scores] == [slot.contribution] * len(rows):
-                return False
-            slot.contribution = self._new_column(run.view, slot.contribution, share_dtype(weight))
-        column = slot.contribution
-        assert column is not None
-        for place, row in enumerate(rows):
-            score = scores[place]
-            share = score * weight
-            if not 0 <= score <= MAX_NODE_SCORE:
-                if codes.item(row) == 0:
-                    raise InvalidScore(slot.name, score)
-                # Never read, but the column may be too narrow for it.
-                share = 0
-            before = column.item(row)
-            if share != before:
-                gains[row] = gains.get(row, 0) + share - before
-                column[row] = share
-        return False
-
-    def _few_raws(self, slot: ScoreSlot, refresh: ScoreRefresh, rows: Sequence[int], scores: Sequence[int]) -> bool:
-        """Stores these raw scores; returns whether all rows must be normalised again."""
-        raw = slot.raw
-        assert raw is not None
-        changed: dict[int, int] = {}
-        for place, row in enumerate(rows):
-            score = scores[place]
-            if isinstance(raw, int):
-                if raw == score:
-                    continue
-                raw = slot.raw = self._new_column(refresh.run.view, raw, np.int64)
-            if raw.item(row) != score:
-                changed[row] = raw.item(row)
-                raw[row] = score
+        scores = score_few_call(run, slot)(slot.state, run.pod, run.view, rows)
+        was = slot.raw, slot.contribution
+        if slot.normalizer is None:
+            store_few_shares(slot, refresh.first, rows, scores, refresh.gains)
+            self._note_columns(slot, *was)
+            return False
+        changed = store_few_raws(slot, refresh.first, rows, scores)
+        self._note_columns(slot, *was)
         if not changed or refresh.feasible_changed:
             return bool(changed)
-        return not renormalized(slot, refresh.run, refresh.first, changed, refresh.gains)
+        return not renormalized(slot, run, refresh.first, changed, refresh.gains)
 
-    def _new_column(self, view: View, value: int | None, dtype: type[np.integer]) -> npt.NDArray[Any]:
-        self._columns = None
-        self.columns_made += 1
-        return np.full(view.table.size, value, dtype)
+    def _note_columns(self, slot: ScoreSlot, raw: object, contribution: object) -> None:
+        """Where the slot has got a column in the place of what it had, the parts of the totals are others."""
+        if slot.raw is not raw or slot.contribution is not contribution:
+            self._columns = None
+            self.columns_made += 1
 
     def _contribute(self, slot: ScoreSlot, refresh: ScoreRefresh) -> None:
         """Normalises and weights ``slot.raw``."""
@@ -316,18 +277,10 @@ class ClassScores:
             slot.raw = None
             slot.contribution = normalized(slot, slot.normalizer, raw, refresh.run, rows)
             return
-        low, high = int(raw.min()), int(raw.max())
         if slot.normalizer is None:
-            if low < 0 or high > MAX_NODE_SCORE:
-                # The scores of rows that do not fit are not checked.
-                check_range(slot.plugin, int(raw[rows].min()), int(raw[rows].max()))
-            slot.contribution = (
-                low * slot.weight
-                if low == high
-                else (raw * slot.weight).astype(share_dtype(slot.weight, max(high, -low)))
-            )
-            slot.raw = None
+            store_all_shares(slot, refresh.first, raw)
             return
+        low, high = int(raw.min()), int(raw.max())
         slot.extremes = None
         if low == high:
             slot.raw = low

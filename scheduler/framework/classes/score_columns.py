@@ -1,0 +1,106 @@
+"""The columns of one score plugin's answers for a class of pods: what is stored of the scores of some rows.
+
+A plugin that does not normalise has a column of its shares of the total, a plugin that does one of its raw scores. A
+number takes the place of a column where all rows have the same. ``first``: the class's refusals as of now, of as many
+rows as the columns have; scores of rows that the class does not fit on are stored, but nothing reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.framework.classes.first_refusals import FirstRefusals
+from scheduler.framework.classes.score_slot import InvalidScore, ScoreSlot, check_range, share_dtype
+from scheduler.framework.plugin import MAX_NODE_SCORE, Scores
+
+
+def store_few_shares(
+    slot: ScoreSlot, first: FirstRefusals, rows: Sequence[int], scores: Sequence[int], gains: dict[int, int]
+) -> None:
+    """Stores the shares that follow from these scores; ``gains``: row → the change of its total, to be completed.
+    Raises InvalidScore."""
+    weight, codes = slot.weight, first.codes
+    column = slot.contribution
+    if isinstance(column, int):
+        if [score * weight for score in scores] == [column] * len(rows):
+            return
+        column = slot.contribution = np.full(len(codes), column, share_dtype(weight))
+    assert column is not None
+    for place, row in enumerate(rows):
+        score = scores[place]
+        share = score * weight
+        if not 0 <= score <= MAX_NODE_SCORE:
+            if codes.item(row) == 0:
+                raise InvalidScore(slot.name, score)
+            # Never read, but the column may be too narrow for it.
+            share = 0
+        before = column.item(row)
+        if share != before:
+            gains[row] = gains.get(row, 0) + share - before
+            column[row] = share
+
+
+def store_many_shares(slot: ScoreSlot, first: FirstRefusals, rows: npt.NDArray[np.int64], scores: Scores) -> bool:
+    """The same for a block of rows. Returns whether any share may have changed. Raises InvalidScore."""
+    # Of a number without a sign what is below 0 is above all others.
+    if int(np.maximum.reduce(scores.astype(np.int64, copy=False).view(np.uint64), initial=0)) > MAX_NODE_SCORE:
+        fitting = scores[first.codes[rows] == 0]
+        if len(fitting):
+            check_range(slot.plugin, int(fitting.min()), int(fitting.max()))
+        # The other rows' scores are never read, but the column may be too narrow for them.
+        scores = np.clip(scores, 0, MAX_NODE_SCORE)
+    shares = scores if slot.weight == 1 else scores * slot.weight
+    column = slot.contribution
+    if column is None or isinstance(column, int):
+        if bool((shares == column).all()):
+            return False
+        column = slot.contribution = np.full(len(first.codes), column, share_dtype(slot.weight))
+    column[rows] = shares
+    return True
+
+
+def store_all_shares(slot: ScoreSlot, first: FirstRefusals, scores: Scores) -> None:
+    """The same for all rows. Raises InvalidScore."""
+    low, high = int(scores.min()), int(scores.max())
+    if low < 0 or high > MAX_NODE_SCORE:
+        # The scores of rows that do not fit are not checked.
+        fitting = scores[first.feasible_rows]
+        check_range(slot.plugin, int(fitting.min()), int(fitting.max()))
+    slot.raw = None
+    if low == high:
+        slot.contribution = low * slot.weight
+    else:
+        slot.contribution = (scores * slot.weight).astype(share_dtype(slot.weight, max(high, -low)))
+
+
+def store_few_raws(slot: ScoreSlot, first: FirstRefusals, rows: Sequence[int], scores: Sequence[int]) -> dict[int, int]:
+    """Stores these raw scores. Returns those before, by row, where they were others."""
+    raw = slot.raw
+    assert raw is not None
+    changed: dict[int, int] = {}
+    for place, row in enumerate(rows):
+        score = scores[place]
+        if isinstance(raw, int):
+            if raw == score:
+                continue
+            raw = slot.raw = np.full(len(first.codes), raw, np.int64)
+        if raw.item(row) != score:
+            changed[row] = raw.item(row)
+            raw[row] = score
+    return changed
+
+
+def store_many_raws(slot: ScoreSlot, first: FirstRefusals, rows: npt.NDArray[np.int64], scores: Scores) -> bool:
+    """The same for a block of rows. Returns whether any has changed."""
+    raw = slot.raw
+    assert raw is not None
+    if isinstance(raw, int):
+        if bool((scores == raw).all()):
+            return False
+        raw = slot.raw = np.full(len(first.codes), raw, np.int64)
+    has_changed = bool((raw[rows] != scores).any())
+    raw[rows] = scores
+    return has_changed
