@@ -243,8 +243,12 @@ class SliceIndex:
         """The nodes that slices with a device of this name name."""
         found = self._nodes_of_device.get(pool)
         if found is None:
+            parts: dict[str, SlicePart] = self._of_pool.get(pool, {})
+            if not parts:
+                # Claims may hold devices of a pool that is gone, and nothing would ever drop what is kept of it.
+                return ()
             found = self._nodes_of_device[pool] = {}
-            for part in self._of_pool.get(pool, {}).values():
+            for part in parts.values():
                 for one in part.devices:
                     found.setdefault(one.fields.name, []).append(part.slice.spec.node_name or "")
         return found.get(device, ())

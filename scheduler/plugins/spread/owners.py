@@ -31,8 +31,8 @@ _Label = tuple[str, str]
 _Services = dict[tuple[str, _Label], list[Mapping[str, str]]]
 
 _INDEXES: Final[WeakKeyDictionary[ObjectStore, tuple[int, _Services]]] = WeakKeyDictionary()
-"""Of each store, with the version of its Services. It holds no store: that of a fork would be handed every change of the
-cluster for as long."""
+"""Of each store, with the version of its Services. It holds no store: that of a fork would be handed every change of
+the cluster for as long."""
 
 
 def workload_selector(pod: PodInfo, view: View) -> Selector:
