@@ -14,13 +14,6 @@ from scheduler.objects.storage import CSIStorageCapacity, PersistentVolume, Pers
 
 Entry = TypeVar("Entry")
 
-INDEXED_KINDS = (
-    Kind.PERSISTENT_VOLUME,
-    Kind.PERSISTENT_VOLUME_CLAIM,
-    Kind.CSI_STORAGE_CAPACITY,
-    Kind.VOLUME_ATTACHMENT,
-)
-
 _NO_POOL = VolumePool()
 _NO_CAPACITY = CapacityPool()
 
