@@ -13,7 +13,7 @@ from scheduler.objects.meta import ApiObject
 class ObjectStore:
     """Kind → key → object. ``version(kind)`` grows with each change of the kind, so that answers can be kept."""
 
-    __slots__ = ("_objects", "_versions", "changes")
+    __slots__ = ("__weakref__", "_objects", "_versions", "changes")
 
     def __init__(self) -> None:
         self._objects: dict[Kind, ForkableDict[str, ApiObject]] = {kind: ForkableDict() for kind in Kind}

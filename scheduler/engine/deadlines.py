@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 
 import msgspec
 
@@ -92,16 +93,17 @@ class Deadlines:
         self._discard_stale()
         return self._heap[0][0] if self._heap else None
 
-    def pop_due(self, now: float) -> list[Deadline]:
-        """Remove and yield the deadlines due by ``now``, earliest first."""
-        due: list[Deadline] = []
+    def pop_due(self, now: float) -> Iterator[Deadline]:
+        """Remove and yield the deadlines due by ``now``, earliest first. What is done about one may drop the next, and
+        what it sets is left for the next call."""
+        last = self._serial
         while True:
             self._discard_stale()
-            if not self._heap or self._heap[0][0] > now:
-                return due
+            if not self._heap or self._heap[0][0] > now or self._heap[0][1] > last:
+                return
             _, _, key = heapq.heappop(self._heap)
             del self.due[key]
-            due.append(key)
+            yield key
 
     def _discard_stale(self) -> None:
         heap = self._heap

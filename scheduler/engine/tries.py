@@ -119,6 +119,7 @@ class Tries:
             scheduler_name=profile.scheduler_name,
             number=queued.attempts,
             started_wall=now.wall,
+            started_monotonic=now.monotonic,
             was_flushed=queued.was_flushed,
             queued_seconds=self._queue.seconds_since(queued.initial_attempt or queued.timestamp, now),
         )

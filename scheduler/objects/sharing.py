@@ -6,7 +6,6 @@ part. A pod is kept from its first list until it is gone, so 150,000 of them are
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Hashable
 from operator import attrgetter
 from typing import Any, Final, TypeVar
@@ -23,6 +22,8 @@ Part = TypeVar("Part")
 MAX_BYTES: Final = 16 * 2**20
 """Of the encoded parts that are remembered, of each owner; beyond it sharing starts again with what comes next. At
 5,000 nodes and 150,000 pods of 1,000 templates they take 3 MiB."""
+MAX_TEXTS: Final = 2**16
+"""Texts that are remembered, of each owner: some 10 MiB."""
 MAX_PART_BYTES: Final = 32 * 2**10
 """A part that is longer as JSON is not shared: it would displace hundreds of others."""
 
@@ -56,14 +57,17 @@ class Sharing:
 
     Equality is that of the encoded part, so that sharing changes no value. What nothing reads is left out on the way:
     volumes without a source that is read (`emptyDir`, `projected` and so on, whose names often differ from pod to pod),
-    and texts and times of conditions of which only the status is read. Strings are interned: Python forgets those that
-    are no longer used.
+    and texts and times of conditions of which only the status is read. Texts are not left to ``sys.intern``: Python
+    3.12 up to its fourth release never forgets one.
     """
 
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, max_bytes: int = MAX_BYTES, max_texts: int = MAX_TEXTS) -> None:
         self._max_bytes = max_bytes
+        self._max_texts = max_texts
         self._bytes = 0
         self._parts: dict[Hashable, Any] = {}
+        self._texts: dict[str, str] = {}
+        """Names of nodes and namespaces, times in seconds, phases."""
 
     def share(self, obj: ApiObject) -> None:
         """Shares the parts of a pod or a node; other kinds stay as they are."""
@@ -73,6 +77,9 @@ class Sharing:
             self._share_node(obj)
 
     def _share_pod(self, pod: Pod) -> None:
+        texts = self._texts
+        if len(texts) >= self._max_texts:
+            texts.clear()
         force_setattr(pod, "spec", self._shared_spec(pod.spec))
         self._share_metadata(pod.metadata)
         status = pod.status
@@ -81,10 +88,10 @@ class Sharing:
         if status.conditions:
             force_setattr(status, "conditions", tuple([self._undated(condition) for condition in status.conditions]))
         if status.phase:
-            force_setattr(status, "phase", sys.intern(status.phase))
-            force_setattr(status, "qos_class", sys.intern(status.qos_class))
-        if status.start_time:
-            force_setattr(status, "start_time", sys.intern(status.start_time))
+            force_setattr(status, "phase", texts.setdefault(status.phase, status.phase))
+            force_setattr(status, "qos_class", texts.setdefault(status.qos_class, status.qos_class))
+        if time := status.start_time:
+            force_setattr(status, "start_time", texts.setdefault(time, time))
 
     def _shared_spec(self, spec: PodSpec) -> PodSpec:
         """A known spec that is equal, as most of pods that wait; else one whose parts are shared. Most are equal to a
@@ -104,7 +111,7 @@ class Sharing:
         if not (node_name or volumes):
             return known
         own_volumes = self._shared("volumes", volumes) if volumes else ()
-        return replace(known, node_name=sys.intern(node_name), volumes=own_volumes)
+        return replace(known, node_name=self._texts.setdefault(node_name, node_name), volumes=own_volumes)
 
     def _share_node(self, node: Node) -> None:
         """Labels and annotations are left alone: those of a node name it, so that no other has the same."""
@@ -114,10 +121,10 @@ class Sharing:
         self._share_fields(status, _NODE_PARTS)
 
     def _share_metadata(self, metadata: ObjectMeta) -> None:
-        if metadata.namespace:
-            force_setattr(metadata, "namespace", sys.intern(metadata.namespace))
-        if metadata.creation_timestamp:
-            force_setattr(metadata, "creation_timestamp", sys.intern(metadata.creation_timestamp))
+        if namespace := metadata.namespace:
+            force_setattr(metadata, "namespace", self._texts.setdefault(namespace, namespace))
+        if created := metadata.creation_timestamp:
+            force_setattr(metadata, "creation_timestamp", self._texts.setdefault(created, created))
         self._share_fields(metadata, _METADATA_PARTS)
 
     def _undated(self, condition: Condition) -> Condition:
@@ -163,8 +170,8 @@ class Sharing:
         self._bytes += size
 
     def __len__(self) -> int:
-        """The number of remembered parts."""
-        return len(self._parts)
+        """The number of remembered parts and texts."""
+        return len(self._parts) + len(self._texts)
 
 
 def _has_source(volume: Volume) -> bool:

@@ -48,8 +48,11 @@ class Waking:
 
     def finish(self) -> None:
         while self.unfinished:
-            _result_of(self.unfinished[0])
-            self.unfinished.popleft()
+            try:
+                _result_of(self.unfinished[0])
+            finally:
+                # Also what has failed: nothing else of the queue could be done before it.
+                self.unfinished.popleft()
 
 
 def _result_of(work: Work) -> int:

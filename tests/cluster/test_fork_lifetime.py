@@ -9,8 +9,11 @@ from scheduler import testing
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_counts import ALL_NAMESPACES
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.objects.kinds import Kind
 from scheduler.testing.objects import pod
+from tests.builders import service
 from tests.cluster.cache_answers import EVERY_APP, WEB
+from tests.engine.driver import Cluster
 
 
 def small() -> ClusterCache:
@@ -32,6 +35,19 @@ def test_a_fork_without_references_is_gone_at_once() -> None:
         assert [part() for part in parts] == [None] * len(parts)
     finally:
         gc.enable()
+
+
+def test_an_attempt_on_a_fork_keeps_no_part_of_it_alive() -> None:
+    """Not even what plugins keep from one attempt to the next."""
+    cluster = Cluster()
+    cluster.node("n", zone="east")
+    cluster.show(service("s", {"app": "web"}))
+    fork = cluster.engine.cache.fork()
+    parts = [weakref.ref(part) for part in (fork, fork.table, fork.objects, fork.objects.all(Kind.SERVICE))]
+    cluster.engine.preview(pod("p", labels={"app": "web"}), cluster.now, cluster=fork)
+    del fork
+    gc.collect()
+    assert [part() for part in parts] == [None] * len(parts)
 
 
 class CollectingRow(int):

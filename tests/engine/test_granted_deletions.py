@@ -4,12 +4,15 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.making_room.granted import BUDGET_SECONDS, GrantedDeletions
 from scheduler.messages.now import Now
 from scheduler.testing.objects import pod
+from tests.builders import budget
+
+BUDGETS = {"default/guard": budget("guard", {"app": "web"})}
 
 
 def test_victims_are_forgotten_as_others_follow_also_where_no_budget_is_ever_asked_about() -> None:
     granted = GrantedDeletions()
     for number in range(100):
-        granted.grant(PodInfo(pod(f"victim-{number}")), Now(number * BUDGET_SECONDS, 0))
+        granted.grant(PodInfo(pod(f"victim-{number}")), BUDGETS, Now(number * BUDGET_SECONDS, 0))
 
     assert len(granted.uncounted) == 1
 
@@ -17,6 +20,6 @@ def test_victims_are_forgotten_as_others_follow_also_where_no_budget_is_ever_ask
 def test_victims_of_the_last_seconds_are_kept() -> None:
     granted = GrantedDeletions()
     for number in range(3):
-        granted.grant(PodInfo(pod(f"victim-{number}")), Now(float(number), 0))
+        granted.grant(PodInfo(pod(f"victim-{number}")), BUDGETS, Now(float(number), 0))
 
     assert [info.name for info in granted.uncounted.values()] == ["victim-0", "victim-1", "victim-2"]

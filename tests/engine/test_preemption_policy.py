@@ -120,12 +120,22 @@ def test_a_victim_counts_against_the_budget_until_the_budget_itself_does_so() ->
 
 def test_a_victim_without_a_change_of_a_budget_is_forgotten_in_the_end() -> None:
     cluster = full("a")
+    cluster.show(budget("guard", {"app": "web"}, allowed=2))
     assert try_high(cluster) == "a"
     for kind in REMOVAL:
         cluster.succeed(cluster.write(kind, "v-a"))
     assert cluster.engine.room.victims_in_flight(cluster.now)
     cluster.time += BUDGET_SECONDS
     cluster.schedule()
+    assert cluster.engine.room.victims_in_flight(cluster.now) == ()
+
+
+def test_a_victim_is_not_kept_for_budgets_where_its_namespace_has_none() -> None:
+    cluster = full("a")
+    cluster.show(budget("guard", {"app": "v-a"}, namespace="elsewhere"))
+    assert try_high(cluster) == "a"
+    for kind in REMOVAL:
+        cluster.succeed(cluster.write(kind, "v-a"))
     assert cluster.engine.room.victims_in_flight(cluster.now) == ()
 
 

@@ -18,7 +18,7 @@ NAME = "scheduler_volume_scheduling_stage_error_total"
 
 def counted(*attempts: Attempt) -> list[str]:
     """The series of a page of metrics after these attempts."""
-    metrics = SchedulerMetrics(lambda: 0)
+    metrics = SchedulerMetrics(lambda: 0.0)
     for attempt in attempts:
         metrics.observe(attempt)
     lines = generate_latest(metrics.registry).decode().splitlines()

@@ -126,6 +126,18 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(sharing) <= before + 3
 
 
+def test_names_of_nodes_are_stored_once_and_those_that_are_gone_not_for_ever() -> None:
+    sharing = Sharing(max_texts=20)
+    one, other = decoded("a", node="n1"), decoded("b", node="n1")
+    sharing.share(one)
+    sharing.share(other)
+    assert one.node_name is other.node_name
+    parts = len(sharing)
+    for number in range(1000):
+        sharing.share(decoded(f"p{number}", node=f"n{number}"))
+    assert len(sharing) <= parts + 24
+
+
 def test_a_pod_whose_kubelet_reports_other_resources_is_charged_by_them_beside_one_that_shares_its_spec() -> None:
     sharing = Sharing()
     containers = [container_json("main", cpu="1")]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any, cast
 
 import pytest
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import EventRegistration, Hint, HintKeys, only_itself
+from scheduler.queue.interrupted import Waking
 from scheduler.queue.waking import OnlyIf
 from scheduler.testing.objects import node
 from tests.queue.fakes import (
@@ -246,3 +248,26 @@ def test_a_pod_of_an_unknown_profile_is_moved_by_any_event() -> None:
     bench.rejected("a", "Fit", scheduler="gone")
     bench.at(20)
     assert bench.move(NODE_LABEL, node("n"), node("n")) == 1
+
+
+def test_a_wake_that_fails_does_not_hold_up_those_behind_it() -> None:
+    done: list[str] = []
+
+    def failing() -> Generator[None, None, int]:
+        yield
+        yield
+        raise RuntimeError("a fault of ours")
+
+    def moving() -> Generator[None, None, int]:
+        yield
+        done.append("moved")
+        return 1
+
+    waking = Waking(1)
+    waking.begin(failing())
+    waking.begin(moving())
+    with pytest.raises(RuntimeError):
+        waking.finish()
+    waking.finish()
+    assert done == ["moved"]
+    assert not waking.unfinished

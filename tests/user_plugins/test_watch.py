@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 import traceback
 from collections.abc import Iterator
 from typing import Any
+from weakref import ref
 
 import pytest
 import structlog
@@ -17,6 +19,7 @@ from scheduler.framework.per_node import PerNodeFilter
 from scheduler.framework.plugin import PermitPlugin
 from scheduler.framework.post_filter import PostFilterPlugin
 from scheduler.messages.status import unschedulable
+from scheduler.testing.objects import pod
 from scheduler.user_plugins.checked import checked
 from tests.engine.driver import Cluster
 
@@ -167,3 +170,32 @@ def test_the_same_line_is_reported_once_a_minute_and_counted_each_time(log_lines
     fail()
     assert len(log_lines) == 2
     assert watch.errors["P", "Filter"] == 1001
+
+
+def test_an_exception_keeps_no_fork_of_the_cluster_alive() -> None:
+    """A fork that lives is handed every change of the cluster."""
+    cluster = Cluster(checked(Raising, "MyRaising", "plugins[0]"))
+    cluster.node("a")
+    fork = cluster.engine.cache.fork()
+    cluster.engine.preview(pod("p"), cluster.now, cluster=fork)
+    alive = ref(fork)
+    del fork
+    gc.collect()
+    assert alive() is None
+
+
+def test_an_exception_that_is_raised_again_and_again_counts_each_time() -> None:
+    watch, error = PluginWatch(), ValueError("x")
+
+    def fail() -> None:
+        began = watch.begin()
+        try:
+            raise error
+        except ValueError:
+            watch.raised(error, "P", "Filter", "default/a")
+        finally:
+            watch.end(began, "P", "Filter", "default/a")
+
+    fail()
+    fail()
+    assert watch.errors["P", "Filter"] == 2

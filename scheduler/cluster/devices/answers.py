@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 MAX_SHAPES = 256
-MAX_OUTCOMES = 4096
-"""Different outcomes of one shape between two rounds."""
+MAX_KEPT = 4096
+"""Different outcomes of one shape, and looks that have one, beside two for each row: an error names its device, and
+nodes come and go."""
+MAX_CODES = 2**15 - 1
 UNKNOWN = -1
 
 
@@ -44,6 +46,11 @@ class NodeAnswers:
         self.of_signature = {}
         self.of_bare = {}
         self.late = {}
+
+    def is_crowded(self, rows: int) -> bool:
+        """Whether there may be no room for the answers of a question about this number of rows."""
+        limit = MAX_KEPT + 2 * rows
+        return len(self.outcomes) > min(limit, MAX_CODES - rows) or len(self.of_signature) > limit
 
     def late_row(self, versions: npt.NDArray[np.int64]) -> int | None:
         """A row on which the search ran out of time and whose devices are the same by now. ``versions``: by row."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from hashlib import blake2b
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,6 +19,8 @@ PoolKey = tuple[str, str]
 """(driver, pool name)"""
 DeviceId = tuple[str, str, str]
 """(driver, pool name, device name)"""
+
+DIGEST_BYTES: Final = 20
 
 Key = TypeVar("Key")
 
@@ -64,7 +67,7 @@ class SlicePart:
         self.has_consumers = any(device.consumes for device in self.devices)
         self.descriptions = _shared(tuple([device.described for device in self.devices]))
         """Of its devices, in their order: one object for slices whose devices look alike."""
-        self.content: bytes = msgspec.json.encode((spec.driver, spec.devices, spec.shared_counters))
+        self.content = _digest((spec.driver, spec.devices, spec.shared_counters))
         """Equal for slices that differ only in their names and in where they are."""
         self.where = b"" if self.is_of_one_node else self._where()
         """Of a slice that names no node: equal for slices that are for the same nodes."""
@@ -90,6 +93,11 @@ class SlicePart:
     @property
     def is_of_one_node(self) -> bool:
         return bool(self.slice.spec.node_name)
+
+
+def _digest(value: object) -> bytes:
+    """Stands for what a driver publishes, which has some 100 bytes for each device; numbers of looks outlive slices."""
+    return blake2b(msgspec.json.encode(value), digest_size=DIGEST_BYTES).digest()
 
 
 @lru_cache(maxsize=4096)
@@ -243,8 +251,12 @@ class SliceIndex:
         """The nodes that slices with a device of this name name."""
         found = self._nodes_of_device.get(pool)
         if found is None:
+            parts: dict[str, SlicePart] = self._of_pool.get(pool, {})
+            if not parts:
+                # Claims may hold devices of a pool that is gone, and nothing would ever drop what is kept of it.
+                return ()
             found = self._nodes_of_device[pool] = {}
-            for part in self._of_pool.get(pool, {}).values():
+            for part in parts.values():
                 for one in part.devices:
                     found.setdefault(one.fields.name, []).append(part.slice.spec.node_name or "")
         return found.get(device, ())

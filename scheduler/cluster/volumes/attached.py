@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from itertools import count
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,9 @@ Column = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 UNLIMITED = -1
+MAX_STALE_PODS: Final = 32
+"""Of one row. With more of them it is counted again as a whole: while no pod with volumes is to be placed, no question
+comes, and those that have come and gone would be remembered without a limit."""
 
 _new_version = count(1).__next__
 """One sequence for all tables: an answer kept by version is not taken for that of a fork."""
@@ -84,8 +88,8 @@ class AttachedVolumes:
         self._named_at: list[int] = []
         self._names_version = -1
         self._stale: set[int] = set()
-        self._stale_pods: dict[int, dict[str, PodInfo]] = {}
-        """Row → UID → a pod that came or went there: what is known of the others' volumes holds."""
+        self._stale_pods: dict[int, dict[str, None]] = {}
+        """Row → UIDs of pods that came or went there: what is known of the others' volumes holds."""
         self._is_all_stale = True
         self._rows_of_claim: RowsByKey[str] = RowsByKey()
         self._counts: dict[str, Column] = {}
@@ -99,15 +103,24 @@ class AttachedVolumes:
 
     def add(self, info: PodInfo, row: int) -> None:
         if needs_attaching(info):
-            self._stale_pods.setdefault(row, {})[info.uid] = info
+            self._mark_pod(info.uid, row)
             for key in _claims(info):
                 self._rows_of_claim.add(key, row)
 
     def remove(self, info: PodInfo, row: int) -> None:
         if needs_attaching(info):
-            self._stale_pods.setdefault(row, {})[info.uid] = info
+            self._mark_pod(info.uid, row)
             for key in _claims(info):
                 self._rows_of_claim.remove(key, row)
+
+    def _mark_pod(self, uid: str, row: int) -> None:
+        if self._is_all_stale or row in self._stale:
+            return
+        changed = self._stale_pods.setdefault(row, {})
+        changed[uid] = None
+        if len(changed) > MAX_STALE_PODS:
+            del self._stale_pods[row]
+            self._stale.add(row)
 
     def mark_everything(self) -> None:
         self._is_all_stale = True
@@ -199,8 +212,8 @@ class AttachedVolumes:
         for plugin in self._migrating:
             self._migrating_column(plugin)
 
-    def _recount(self, row: int, changed: Mapping[str, PodInfo] | None) -> None:
-        """``changed``: the pods that came and went, by UID, where nothing else has changed; None: anything may have."""
+    def _recount(self, row: int, changed: Iterable[str] | None) -> None:
+        """``changed``: UIDs of the pods that came and went, where nothing else has changed; None: anything may have."""
         before = self._rows[row]
         name = self._table.names[row]
         if changed is not None:
@@ -227,9 +240,9 @@ class AttachedVolumes:
             self._rows_of_volume.add(volume, row)
 
     def _with_changed(
-        self, before: AttachedOnNode, changed: Mapping[str, PodInfo], there: Mapping[str, PodInfo]
+        self, before: AttachedOnNode, changed: Iterable[str], there: Mapping[str, PodInfo]
     ) -> AttachedOnNode:
-        """The account after some pods came and went: a node may have hundreds of others. ``there``: its pods now."""
+        """The account after these pods came and went: a node may have hundreds of others. ``there``: its pods now."""
         if not before.limits:
             return before
         by_pod = dict(before.by_pod)

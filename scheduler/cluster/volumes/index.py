@@ -14,13 +14,6 @@ from scheduler.objects.storage import CSIStorageCapacity, PersistentVolume, Pers
 
 Entry = TypeVar("Entry")
 
-INDEXED_KINDS = (
-    Kind.PERSISTENT_VOLUME,
-    Kind.PERSISTENT_VOLUME_CLAIM,
-    Kind.CSI_STORAGE_CAPACITY,
-    Kind.VOLUME_ATTACHMENT,
-)
-
 _NO_POOL = VolumePool()
 _NO_CAPACITY = CapacityPool()
 
@@ -142,8 +135,12 @@ class StorageIndex:
             self.claims_by_volume.put(new.spec.volume_name, new.key, None)
 
     def _change_capacity(self, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None) -> None:
-        if old is not None:
-            self._capacities.writable(old.storage_class_name, CapacityPool.copied).drop(old.key)
+        has_left = old is not None and (new is None or new.storage_class_name != old.storage_class_name)
+        if old is not None and has_left and old.storage_class_name in self._capacities:
+            capacities = self._capacities.writable(old.storage_class_name, CapacityPool.copied)
+            capacities.drop(old.key)
+            if not len(capacities):
+                del self._capacities[old.storage_class_name]
         if new is not None:
             if new.storage_class_name not in self._capacities:
                 self._capacities[new.storage_class_name] = CapacityPool()

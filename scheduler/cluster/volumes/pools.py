@@ -194,6 +194,10 @@ class CapacityPool:
         self._ranked = RankedThings()
         self._answers: OrderedDict[int, tuple[tuple[object, ...], Mask]] = OrderedDict()
 
+    def __len__(self) -> int:
+        """How many of them some node may use."""
+        return len(self._selectors)
+
     def copied(self) -> CapacityPool:
         other = CapacityPool()
         other._by_label = self._by_label.copied()

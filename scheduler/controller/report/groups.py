@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any, Final
 
 import structlog
@@ -50,8 +48,7 @@ class GroupLog:
 class GroupMetrics:
     """kube-scheduler's metrics of groups; they exist while the gate GenericWorkload is on."""
 
-    def __init__(self, instruments: Instruments, wall: Callable[[], int] = time.time_ns) -> None:
-        self._wall = wall
+    def __init__(self, instruments: Instruments) -> None:
         bounds = exponential(0.001, 2, 15)
         self._attempts = instruments.counter(
             "scheduler_podgroup_schedule_attempts",
@@ -73,7 +70,7 @@ class GroupMetrics:
     def observe(self, attempt: GroupAttempt) -> None:
         labels = (attempt.result.value, attempt.scheduler_name)
         self._attempts.child(*labels).add()
-        self._duration.child(*labels).observe((self._wall() - attempt.started_wall) / 1e9)
+        self._duration.child(*labels).observe(attempt.duration_seconds)
         self._algorithm.observe(attempt.algorithm_seconds)
 
 

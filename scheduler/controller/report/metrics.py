@@ -91,8 +91,8 @@ class _ProfileChildren(Struct):
 class SchedulerMetrics:
     """Call ``observe`` for each finished attempt on the event loop's thread; ``/metrics`` exports ``registry``."""
 
-    def __init__(self, wall: Callable[[], int] = time.time_ns) -> None:
-        self._wall = wall
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
         self.registry = CollectorRegistry()
         self.instruments = made = Instruments()
         short = exponential(0.001, 2, 15)
@@ -202,7 +202,7 @@ class SchedulerMetrics:
             children = _ProfileChildren(self._attempts.child(result, profile), self._duration.child(result, profile))
             self._by_profile[result, profile] = children
         children.attempts.value += 1.0
-        spent = (self._wall() - attempt.started_wall) / 1e9
+        spent = self._monotonic() - attempt.started_monotonic
         algorithm = 0.0
         points, statuses = children.points, attempt.statuses
         for point, seconds in attempt.durations.items():

@@ -35,14 +35,22 @@ class PluginWatch:
         self._monotonic = monotonic
         self._reported: dict[object, float] = {}
         """Place → monotonic second of its last report."""
+        self._depth = 0
+        """How many calls are under way, each within the one before."""
         self._seen: BaseException | None = None
-        """The exception reported last: calls that enclose the one that raised see it, too."""
+        """The exception reported last: calls that enclose the one that raised see it, too. It is not kept longer, since
+        its traceback holds all that the calls were given, forks of the cluster among it."""
 
     def begin(self) -> float:
+        """A call begins; returns what ``end`` wants."""
+        self._depth += 1
         return self._monotonic()
 
     def end(self, began: float, plugin: str, point: str, pod: str) -> None:
-        """Report a call that took too long."""
+        """The call has ended; reports one that took too long."""
+        self._depth -= 1
+        if not self._depth:
+            self._seen = None
         seconds = self._monotonic() - began
         if seconds <= SLOW_STEP_SECONDS:
             return
@@ -61,7 +69,7 @@ class PluginWatch:
         """Report an exception with its traceback."""
         if error is self._seen:
             return
-        self._seen = error
+        self._seen = error if self._depth else None
         self.errors[plugin, point] += 1
         if self._is_due((plugin, point, type(error), *_place(error))):
             log.error("Plugin failed", plugin=plugin, point=point, pod=pod, exc_info=error)

@@ -37,7 +37,9 @@ from scheduler.errors import ConfigurationError, Fault
 IN_CLUSTER = "in-cluster configuration"
 TOKEN_LIFE_SECONDS = 60.0
 """Seconds after which token files are read again: kubelets rotate them in place."""
-EXPIRY_MARGIN = datetime.timedelta(minutes=5)
+EXPIRY_MARGIN_SECONDS = 300.0
+"""Before which credentials that expire are loaded again; but no more than a quarter of their life, since some live for
+less than that. For as long as they are loaded, every request waits."""
 
 
 class ClientCertificate(Struct, frozen=True):
@@ -151,8 +153,8 @@ class CredentialSource:
 
         connection, expiry = await read_kubeconfig(path, self._settings.context, self._plugin_seconds)
         if expiry is not None:
-            left = (expiry - EXPIRY_MARGIN - datetime.datetime.now(datetime.UTC)).total_seconds()
-            self._life = max(left, 5.0)
+            left = (expiry - datetime.datetime.now(datetime.UTC)).total_seconds()
+            self._life = max(left - min(EXPIRY_MARGIN_SECONDS, left / 4), 5.0)
         return connection
 
     def _from_cluster(self) -> Connection:

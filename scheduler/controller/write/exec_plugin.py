@@ -12,7 +12,7 @@ from typing import Final
 from kubernetes_asyncio.config import ConfigException
 from kubernetes_asyncio.config.dateutil import parse_rfc3339
 from kubernetes_asyncio.config.exec_provider import ExecProvider
-from kubernetes_asyncio.config.kube_config import FileOrData, KubeConfigLoader
+from kubernetes_asyncio.config.kube_config import KubeConfigLoader
 
 LIMIT_SECONDS: Final = 60.0
 LOGIN_SECONDS: Final = 600.0
@@ -40,6 +40,10 @@ class LimitedLoader(KubeConfigLoader):
     """The library's reader, whose exec plugin has ``limit`` seconds."""
 
     limit: float
+    certificate: bytes = b""
+    """Of the exec plugin, and its key, in PEM: the library would keep each version in a file of its own, and that open,
+    until the process ends."""
+    key: bytes = b""
     cert_file: str | None
     key_file: str | None
 
@@ -53,10 +57,9 @@ class LimitedLoader(KubeConfigLoader):
         elif not (certificate and key):
             raise ConfigException("exec: the plugin gave neither a token nor a certificate with its key")
         if certificate and key:
-            self.cert_file, self.key_file = (
-                FileOrData(status, None, data_key_name=name, base64_file_content=False).as_file()
-                for name in ("clientCertificateData", "clientKeyData")
-            )
+            self.certificate, self.key = str(certificate).encode(), str(key).encode()
+            # Stated, so that those of the kubeconfig's user are not taken.
+            self.cert_file = self.key_file = None
         if status.get("expirationTimestamp"):
             self.exec_plugin_expiry = parse_rfc3339(str(status["expirationTimestamp"]))
         return True

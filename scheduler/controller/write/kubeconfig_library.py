@@ -34,12 +34,13 @@ async def read_kubeconfig(
         await loader.load_and_set(configuration)
     except ConfigException as error:
         raise ValueError(str(error)) from error
+    certificate = loader.certificate or _content(configuration.cert_file)
     connection = Connection(
         server=(configuration.host or "").rstrip("/"),
         token=(configuration.api_key.get("BearerToken") or "").strip(),
         authority=_content(configuration.ssl_ca_cert),
-        certificate=_content(configuration.cert_file),
-        key=_content(configuration.key_file or configuration.cert_file) if configuration.cert_file else b"",
+        certificate=certificate,
+        key=(loader.key or _content(configuration.key_file or configuration.cert_file)) if certificate else b"",
         is_verified=configuration.verify_ssl,
         server_name=configuration.tls_server_name or "",
         proxy=configuration.proxy or "",

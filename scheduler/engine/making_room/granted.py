@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.messages.now import Now
-from scheduler.objects.meta import Condition
+from scheduler.objects.meta import ApiObject, Condition
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
 
@@ -30,10 +32,12 @@ class GrantedDeletions:
     def __len__(self) -> int:
         return len(self._leaving)
 
-    def grant(self, victim: PodInfo, now: Now) -> None:
-        """Record a granted deletion, which the budgets do not count yet."""
+    def grant(self, victim: PodInfo, budgets: Mapping[str, ApiObject], now: Now) -> None:
+        """Record a granted deletion, which the ``budgets`` do not count yet. A pod in whose namespace there is none
+        matters to none, and would be kept until the next preemption."""
         self.forget_old(now)
-        self._uncounted[victim.uid] = now.monotonic, victim
+        if any(budget.metadata.namespace == victim.namespace for budget in budgets.values()):
+            self._uncounted[victim.uid] = now.monotonic, victim
 
     def leaves(self, uid: str, condition: Condition | None, now: Now) -> None:
         """Record that the pod has this condition and terminates, before the watch shows it."""

@@ -316,7 +316,7 @@ class MakingRoom:
 
     def _grant(self, removal: Removal, victim: PodInfo, now: Now) -> list[Step]:
         """The API server has accepted the deletion: the pod terminates as a victim, before the watch shows either."""
-        self.granted.grant(victim, now)
+        self.granted.grant(victim, self._cache.objects.all(Kind.POD_DISRUPTION_BUDGET), now)
         known = self._known_pods.by_uid(victim.uid)
         if known is None or known.is_terminating:
             return []

@@ -51,7 +51,7 @@ def outcomes(situation: Situation, pod: PodInfo, view: View, rows: Rows, max_ste
     devices.catch_up()
     answers = devices.answers.of((situation.shape, max_steps))
     stamp = _stamp(view)
-    if answers.stamp != stamp:
+    if answers.stamp != stamp or answers.is_crowded(table.size):
         answers.reset(stamp)
     if not devices.is_of(table):
         listed = np.arange(table.size)[rows]

@@ -7,7 +7,8 @@ pods without a Service have none.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from typing import Final
+from weakref import WeakKeyDictionary
 
 from scheduler.cluster.object_store import ObjectStore
 from scheduler.cluster.pod_info import PodInfo
@@ -28,6 +29,10 @@ SELECTING_KINDS = (Kind.SERVICE, Kind.REPLICATION_CONTROLLER, *_WORKLOADS.values
 
 _Label = tuple[str, str]
 _Services = dict[tuple[str, _Label], list[Mapping[str, str]]]
+
+_INDEXES: Final[WeakKeyDictionary[ObjectStore, tuple[int, _Services]]] = WeakKeyDictionary()
+"""Of each store, with the version of its Services. It holds no store: that of a fork would be handed every change of
+the cluster for as long."""
 
 
 def workload_selector(pod: PodInfo, view: View) -> Selector:
@@ -74,9 +79,15 @@ def _service_labels(pod: PodInfo, view: View) -> dict[str, str]:
     return merged
 
 
-@lru_cache(maxsize=4)
 def _services_by_label(objects: ObjectStore, version: int) -> _Services:
     """Services by namespace and one label of their selector, cached by ``version``."""
+    known = _INDEXES.get(objects)
+    if known is None or known[0] != version:
+        known = _INDEXES[objects] = version, _indexed(objects)
+    return known[1]
+
+
+def _indexed(objects: ObjectStore) -> _Services:
     found: _Services = {}
     for service in objects.all_of(Service).values():
         selector = service.spec.selector

@@ -15,6 +15,7 @@ from scheduler.framework.plugin_times import PluginTimes
 from scheduler.preemption.evaluation import PreemptionEvidence
 from scheduler.queue.metrics import HINT_BUCKETS
 from tests.controller.running import CONFIGURATION
+from tests.engine.driver import Cluster
 
 
 def page_of(metrics: SchedulerMetrics) -> list[str]:
@@ -26,7 +27,7 @@ def attempt(result: str, bind_seconds: float | None = None) -> Attempt:
 
 
 def test_a_binding_is_an_extension_point_like_the_others() -> None:
-    metrics = SchedulerMetrics(lambda: 0)
+    metrics = SchedulerMetrics(lambda: 0.0)
     for result, seconds in ((SCHEDULED, 0.25), (ERROR, 0.5), (SCHEDULED, None)):
         metrics.observe(attempt(result, seconds))
     name = "scheduler_framework_extension_point_duration_seconds"
@@ -38,7 +39,7 @@ def test_a_binding_is_an_extension_point_like_the_others() -> None:
 
 
 def test_each_extension_point_has_the_status_that_it_came_to_itself() -> None:
-    metrics = SchedulerMetrics(lambda: 0)
+    metrics = SchedulerMetrics(lambda: 0.0)
     tried = attempt(UNSCHEDULABLE)
     tried.durations = {"PreFilter": 0.1, "Filter": 0.2, "PostFilter": 0.4}
     tried.statuses = {"PostFilter": "Unschedulable"}
@@ -59,7 +60,7 @@ def test_each_extension_point_has_the_status_that_it_came_to_itself() -> None:
 
 
 def test_the_algorithm_of_an_attempt_that_finds_no_node_counts_with_its_preemption() -> None:
-    metrics = SchedulerMetrics(lambda: 0)
+    metrics = SchedulerMetrics(lambda: 0.0)
     for result in (SCHEDULED, UNSCHEDULABLE, ERROR):
         tried = attempt(result)
         tried.durations = {"PreFilter": 0.25, "Filter": 0.5, "PostFilter": 1.0, "Reserve": 4.0}
@@ -71,7 +72,7 @@ def test_the_algorithm_of_an_attempt_that_finds_no_node_counts_with_its_preempti
 
 
 def test_only_attempts_of_default_preemption_are_preemption_attempts() -> None:
-    metrics = SchedulerMetrics(lambda: 0)
+    metrics = SchedulerMetrics(lambda: 0.0)
     for evidence in (None, PreemptionEvidence(eligible=True)):
         tried = attempt(UNSCHEDULABLE)
         tried.durations, tried.preemption = {"PostFilter": 0.1}, evidence
@@ -112,7 +113,7 @@ def test_removals_of_victims_and_nodes_left_out_are_on_the_page() -> None:
 
 
 def test_dry_runs_of_many_nodes_that_failed_are_on_the_page() -> None:
-    metrics = SchedulerMetrics(lambda: 0)
+    metrics = SchedulerMetrics(lambda: 0.0)
     for faults in ((), ("ValueError: no tally in NoTally.tallies",)):
         tried = attempt(UNSCHEDULABLE)
         tried.durations = {"PostFilter": 0.1}
@@ -122,7 +123,7 @@ def test_dry_runs_of_many_nodes_that_failed_are_on_the_page() -> None:
 
 
 def test_of_a_measured_attempt_each_call_of_a_plugin_is_on_the_page_once() -> None:
-    metrics = SchedulerMetrics(lambda: 0)
+    metrics = SchedulerMetrics(lambda: 0.0)
     measured = attempt(SCHEDULED)
     measured.plugin_times = PluginTimes(lambda: 0.0)
     measured.plugin_times.took("NodeResourcesFit", "Filter", "Success", 0.00001)
@@ -138,7 +139,7 @@ def test_of_a_measured_attempt_each_call_of_a_plugin_is_on_the_page_once() -> No
 
 
 def test_a_plugin_is_evaluated_once_an_attempt() -> None:
-    metrics = SchedulerMetrics(lambda: 0)
+    metrics = SchedulerMetrics(lambda: 0.0)
     for scores in (frozenset({("Fit", "Score")}), frozenset()):
         one = attempt(SCHEDULED)
         one.evaluated, one.evaluated_scores = frozenset({("Fit", "Filter"), ("Ports", "Filter")}), scores
@@ -158,7 +159,7 @@ def test_a_plugin_is_evaluated_once_an_attempt() -> None:
 
 
 def test_waits_in_permit_are_on_the_page_by_how_they_ended() -> None:
-    metrics = SchedulerMetrics(lambda: 0)
+    metrics = SchedulerMetrics(lambda: 0.0)
     for result, wait in ((SCHEDULED, ("Success", 1.5)), (ERROR, ("Unschedulable", 10.0)), (SCHEDULED, None)):
         one = attempt(result)
         one.permit_wait = wait
@@ -173,7 +174,7 @@ def test_waits_in_permit_are_on_the_page_by_how_they_ended() -> None:
 
 
 def test_pods_that_only_the_flush_brought_back_count_when_they_are_placed() -> None:
-    metrics = SchedulerMetrics(lambda: 0)
+    metrics = SchedulerMetrics(lambda: 0.0)
     for result, was_flushed in ((ERROR, True), (SCHEDULED, True), (SCHEDULED, False)):
         one = attempt(result)
         one.was_flushed = was_flushed
@@ -225,3 +226,15 @@ def test_pods_in_flight_are_a_series_also_while_there_are_none() -> None:
     metrics = SchedulerMetrics()
     metrics.watch_engine(GaugesOfEngine(build_engine(load(CONFIGURATION), started=read_clock(), seed=1)))
     assert 'scheduler_inflight_events{event="PodPopped"} 0.0' in page_of(metrics)
+
+
+def test_an_attempt_takes_no_less_time_because_the_wall_clock_is_set_back() -> None:
+    cluster = Cluster()
+    cluster.pod("a")
+    tried = cluster.schedule()
+    assert tried is not None
+    tried.started_wall += 3600 * 10**9
+    metrics = SchedulerMetrics(lambda: cluster.time + 2.0)
+    metrics.observe(tried)
+    labels = 'profile="tandem-scheduler",result="unschedulable"'
+    assert f"scheduler_scheduling_attempt_duration_seconds_sum{{{labels}}} 2.0" in page_of(metrics)

@@ -22,7 +22,7 @@ from tests.controller.round_robin_engine import RoundRobinEngine
 class Checked:
     def __init__(self) -> None:
         self.problem = "handlers are not fully synchronized"
-        self.metrics = SchedulerMetrics(wall=lambda: 3_000_000_000)
+        self.metrics = SchedulerMetrics(monotonic=lambda: 3.0)
 
     def server(self, port: int = 1) -> HealthServer:
         async def extra(_: web.Request) -> web.Response:
@@ -99,14 +99,16 @@ async def test_a_page_without_checks_has_the_check_ping_and_what_is_no_check_can
 async def test_metrics_have_kube_scheduler_s_names_and_can_be_reset() -> None:
     checked = Checked()
     checked.metrics.watch_engine(RoundRobinEngine())
-    attempt = Attempt("default/a", "1", "tandem", 2, 1_000_000_000, result=SCHEDULED, queued_seconds=5.0)
+    attempt = Attempt("default/a", "1", "tandem", 2, 0, started_monotonic=1.0, result=SCHEDULED, queued_seconds=5.0)
     attempt.durations = {"Filter": 0.0003, "Bind": 0.01}
     checked.metrics.observe(attempt)
-    failed = Attempt("default/b", "2", "tandem", 1, 1_000_000_000, result=UNSCHEDULABLE, victims=("x", "y", "z"))
+    failed = Attempt(
+        "default/b", "2", "tandem", 1, 0, started_monotonic=1.0, result=UNSCHEDULABLE, victims=("x", "y", "z")
+    )
     failed.durations, failed.statuses = {"Filter": 0.0003, "PostFilter": 0.002}, {"PostFilter": "Unschedulable"}
     failed.preemption = PreemptionEvidence(eligible=True)
     checked.metrics.observe(failed)
-    checked.metrics.observe(Attempt("default/c", "3", "tandem", 1, 1_000_000_000))
+    checked.metrics.observe(Attempt("default/c", "3", "tandem", 1, 0, started_monotonic=1.0))
     async with asking(checked) as session:
         lines = (await get(session, "/metrics"))[1].splitlines()
         for line in (
