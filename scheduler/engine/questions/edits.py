@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.engine.questions.admission import Priorities, admitted, with_defaults
+from scheduler.engine.questions.admission import Priorities, admitted, is_claim_template, with_defaults
 from scheduler.engine.questions.claims import in_a_class
 from scheduler.engine.questions.evictions import Evictions, LeftBehind, with_own_name
 from scheduler.engine.questions.names import checked_name, shown
@@ -259,8 +259,8 @@ def _remove_pod(trial: Trial, edit: RemovePod, _consequences: Consequences) -> N
 
 
 def _put(trial: Trial, edit: PutObject, consequences: Consequences) -> None:
-    if _is_priority_class(edit):
-        return  # The question's priorities have it from the start.
+    if _is_priority_class(edit) or is_claim_template(edit.object):
+        return  # The question has it from the start.
     kind = _kind_of_object(edit.object)
     try:
         read = decode(kind, msgspec.json.encode(_filled(trial, kind, edit.object, consequences)))
