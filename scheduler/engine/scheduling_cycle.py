@@ -358,10 +358,10 @@ def _best(run: Run, feasible: Feasible) -> Generator[Calls, Answers, int]:
     try:
         if (plugins := run.profile.pre_score_only_plugins) and run.profile.score_plugins:
             only_pre_scored = run_pre_score_only(plugins, run.of_class, feasible.rows)
-        scores.refresh(run.of_class, run.filters.first)
+        holds = run.refresh_scores()
         attempt.evaluated_scores = scores.evaluated | only_pre_scored if only_pre_scored else scores.evaluated
         is_choice_enough = not run.extenders.scorers and run.depth in (Depth.DECIDE, Depth.PREVIEW)
-        of_class = feasible.is_whole_class and is_choice_enough
+        of_class = holds and feasible.is_whole_class and is_choice_enough
         row = _best_of_class(run) if of_class else (yield from _best_of_some(run, feasible.rows, is_choice_enough))
     except PluginError as error:
         run.scoring_failed(error.point)
