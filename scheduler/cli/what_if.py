@@ -28,7 +28,8 @@ class WhatIfOptions(Asking):
         "--filename",
         "-f",
         metavar="FILE",
-        help="Pods, Deployments, ReplicaSets, StatefulSets or Jobs as for kubectl apply; - is standard input.",
+        help="Pods, Deployments, ReplicaSets, StatefulSets or Jobs as for kubectl apply, and ResourceClaimTemplates "
+        "of theirs; - is standard input.",
     )
     replicas: int | None = option(
         "--replicas", metavar="N", help="In place of the manifests' own numbers.", default=None, reads=whole(0)

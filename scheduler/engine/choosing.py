@@ -33,9 +33,9 @@ def best(run: Run, feasible: Feasible) -> Generator[Calls, Answers, int]:
             attempt.evaluated_scores = evaluated | only_pre_scored if only_pre_scored else evaluated
         else:
             scores = run.pod_class.scores
-            scores.refresh(run.of_class, run.filters.first)
+            holds = run.refresh_scores()
             attempt.evaluated_scores = scores.evaluated | only_pre_scored if only_pre_scored else scores.evaluated
-            of_class = feasible.is_whole_class and is_choice_enough
+            of_class = holds and feasible.is_whole_class and is_choice_enough
             row = _best_of_class(run) if of_class else (yield from _best_of_some(run, feasible.rows, is_choice_enough))
     except PluginError as error:
         run.scoring_failed(error.point)

@@ -21,7 +21,7 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.extender_round import ExtenderRound
 from scheduler.engine.outcome import NotPlaced
 from scheduler.engine.tickets import CycleTicket, GroupTicket, Tickets
-from scheduler.errors import failed_at
+from scheduler.errors import PluginError, failed_at
 from scheduler.extenders.documents import Documents
 from scheduler.extenders.extender import Extender
 from scheduler.framework.class_run import ClassRun
@@ -160,6 +160,15 @@ class Run(Struct, eq=False):
         self.attempt.statuses["Filter"] = Code.ERROR.value
         self.attempt.failed += (("Filter", error.plugin),)
         return NotPlaced(failed_at("Filter", error.plugin, error.message), is_error=True)
+
+    def refresh_scores(self) -> bool:
+        """Brings the class's scores up to date. False where a plugin failed: perhaps on a row that is not to be scored,
+        as on one that a sample leaves out. Then only ``rank`` says what the others score."""
+        try:
+            self.pod_class.scores.refresh(self.of_class, self.filters.first)
+        except PluginError:
+            return False
+        return True
 
     def scoring_failed(self, at: str) -> None:
         """Time the scoring as the extension point at which a plugin failed in it, which is in error."""

@@ -7,7 +7,7 @@ that the type checker holds it to its claims.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from enum import Enum
 from typing import Protocol
 
@@ -75,6 +75,8 @@ class ReadsPods(Protocol):
     def get(self, key: str) -> PodInfo | None: ...
 
     def by_uid(self, uid: str) -> PodInfo | None: ...
+
+    def __iter__(self) -> Iterator[PodInfo]: ...
 
 
 class ReadsNominations(Protocol):

@@ -138,6 +138,12 @@ def test_an_extender_without_timeout_gets_5_seconds() -> None:
     assert extender.http_timeout == Duration.of_seconds(5)
 
 
+def test_a_duration_of_null_is_the_default() -> None:
+    text = "leaderElection: {leaseDuration: null}\nextenders: [{urlPrefix: 'http://x', httpTimeout: null}]\n"
+    kube = load(HEADER + text).kube
+    assert (kube.leader_election.lease_duration.seconds, kube.extenders[0].http_timeout.seconds) == (15, 5)
+
+
 def test_json_is_read_too() -> None:
     text = '{"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "parallelism": 2}'
     assert load(text.encode()).kube.parallelism == 2

@@ -125,14 +125,15 @@ def test_a_claim_that_is_gone_ends_the_wait_once_the_claims_before_it_are_ready(
     assert 'could not find ResourceClaim "default/other"' in attaching.why()
 
 
-def test_a_pod_waits_for_the_devices_that_its_claim_has_by_the_time_it_is_reserved() -> None:
+def _with_other_devices() -> tuple[Cluster, dict[str, Any], dict[str, Any]]:
+    """A pod that waits, since its claim has lost a device that was ready and has got one that is not; with the claim
+    without devices, and the new allocation."""
     cluster = Cluster(scripted("Waits", permit=lambda pod, node: Wait(60)))
     cluster.node("n")
-    entry = {"name": "c", "resourceClaimName": "c"}
     document = device_documents.claim("c", "gpus")
     ready = {"devices": {"results": [{"request": "r", **device(0)}]}}
     cluster.show(build(ResourceClaim, {**document, "status": {"allocation": ready}}))
-    cluster.pod("a", spec={"resourceClaims": [entry]})
+    cluster.pod("a", spec={"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]})
     cluster.schedule()
     unready = {"devices": {"results": [{"request": "r", **device(1), **CONDITIONS}]}}
     other = build(ResourceClaim, {**document, "status": {"allocation": unready}})
@@ -142,10 +143,25 @@ def test_a_pod_waits_for_the_devices_that_its_claim_has_by_the_time_it_is_reserv
     cluster.feed(WriteFinished(write.ticket, True, 200, written=other))
     cluster.advance(10)
     assert (cluster.writes(BindPod, "a"), cluster.said("a")) == ([], [])
-    attached = {"allocation": unready, "devices": [said(1, "attached")]}
+    return cluster, document, unready
+
+
+def test_a_pod_waits_for_the_devices_that_its_claim_has_by_the_time_it_is_reserved() -> None:
+    cluster, document, allocation = _with_other_devices()
+    attached = {"allocation": allocation, "devices": [said(1, "attached")]}
     cluster.show(build(ResourceClaim, {**document, "status": attached}))
     cluster.advance(2)
     assert cluster.writes(BindPod, "a")
+
+
+def test_a_pod_is_not_bound_if_its_claim_loses_the_devices_that_it_got_meanwhile() -> None:
+    cluster, document, _ = _with_other_devices()
+    cluster.show(build(ResourceClaim, document))
+    cluster.advance(10)
+    assert (cluster.writes(BindPod, "a"), cluster.said("a")) == ([], [])
+    cluster.advance(600)
+    assert not cluster.writes(BindPod, "a")
+    assert "device binding timeout: context deadline exceeded" in "".join(cluster.said("a"))
 
 
 def test_a_pod_is_not_bound_if_the_claim_made_for_its_extended_resources_is_deleted_while_it_waits() -> None:

@@ -7,7 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE
+from scheduler.framework.plugin import NodeSubset, PreFilterPlugin
 from scheduler.messages.commands import BindPod, CallExtender, DeletePod, PatchPodStatus
 from scheduler.messages.stimuli import ObjectObserved, Tick
 from scheduler.objects.kinds import Kind, decode
@@ -149,6 +152,22 @@ def test_extenders_see_only_pods_that_want_their_resources_and_the_scheduler_lea
     cluster.pod("wanting", requests={GPU: "3"})
     cluster.schedule()
     assert len(asked(cluster, "filter")["NodeNames"]) == 3, "no node has one, and none is refused for it"
+
+
+def test_a_nominated_node_outside_of_the_node_set_is_counted_there_though_an_extender_refused_it() -> None:
+    class OnlyTwo(PreFilterPlugin):
+        name = "OnlyTwo"
+
+        def pre_filter(self, pod: PodInfo, view: View) -> NodeSubset:
+            return NodeSubset(frozenset({"n0", "n1"}))
+
+    cluster = Cluster(OnlyTwo, configuration={"extenders": [extender(filterVerb="filter")]})
+    cluster.nodes_like(3)
+    cluster.pod("a", nominated="n2")
+    cluster.schedule()
+    answer(cluster, {"FailedNodes": {"n2": "too old"}})
+    answer(cluster, {"FailedNodes": {"n0": "too old", "n1": "too old"}})
+    assert "1 node(s) didn't satisfy plugin(s) [OnlyTwo], 2 too old." in cluster.attempt("a").message
 
 
 def test_the_nominated_node_is_asked_about_alone_and_the_search_goes_on_if_it_will_not_do() -> None:

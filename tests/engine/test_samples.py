@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.engine.sampling import take_sample
-from scheduler.framework.per_node import NodeView, PerNodeFilter
-from scheduler.framework.plugin import NodeSubset, PreFilterPlugin, State
+from scheduler.framework.per_node import NodeView, PerNodeFilter, PerNodeScore
+from scheduler.framework.plugin import NodeSubset, PreFilterPlugin, Reads, ScorePlugin, State
 from scheduler.messages.commands import BindPod, CallExtender
 from scheduler.messages.status import Refusal, failure, unschedulable
 from scheduler.objects.node import Node
@@ -26,6 +26,26 @@ class Inventory(PerNodeFilter):
 
     def filter_one(self, state: State, pod: PodInfo, node: Node, node_view: NodeView) -> Refusal | None:
         return failure("lost") if "lost" in node.metadata.labels else None
+
+
+class Appraiser(PerNodeScore):
+    """Raises on a node that is labelled so, or scores more than there is."""
+
+    name = "Appraiser"
+
+    def score_one(self, state: State, pod: PodInfo, node: Node, node_view: NodeView) -> int:
+        if "lost" in node.metadata.labels:
+            raise LookupError("lost")
+        return 1000 if "odd" in node.metadata.labels else 100 if node.name == "n7" else 3
+
+
+class ReckonedAppraiser(Appraiser):
+    """Its answers are kept: they depend on the node alone."""
+
+    reads = Reads.NODE
+
+    def fragment(self, pod: PodInfo, view: View) -> int:
+        return 0
 
 
 class OnlyTwo(PreFilterPlugin):
@@ -48,6 +68,44 @@ def _inventoried(*lost: str, nodes: int = 150, percentage: int = 10, small: str 
         name = f"n{number}"
         cluster.node(name, labels={"lost": "yes"} if name in lost else {}, cpu="1" if name == small else "4")
     return cluster
+
+
+def _appraised(plugin: type[ScorePlugin], label: str, node: str, cpu: str = "4") -> Cluster:
+    """One node is labelled; a sample has 100 of 150."""
+    only = {
+        "preScore": {"disabled": [{"name": "*"}]},
+        "score": {"disabled": [{"name": "*"}], "enabled": [{"name": plugin.name}]},
+    }
+    cluster = Cluster(plugin, profile={"percentageOfNodesToScore": 10, "plugins": only})
+    for number in range(150):
+        name = f"n{number}"
+        labels, has = ({label: "yes"}, cpu) if name == node else ({}, "4")
+        cluster.node(name, labels=labels, cpu=has)
+    return cluster
+
+
+@pytest.mark.parametrize("plugin", [Appraiser, ReckonedAppraiser])
+@pytest.mark.parametrize("label", ["lost", "odd"])
+def test_a_score_that_fails_on_a_node_that_the_sample_leaves_out_ends_no_attempt(
+    plugin: type[ScorePlugin], label: str
+) -> None:
+    """As in kube-scheduler, which scores no other nodes; the next sample has the node."""
+    cluster = _appraised(plugin, label, "n120")
+    cluster.pod("a")
+    cluster.schedule()
+    assert [bind.node for bind in cluster.writes(BindPod, "a")] == ["n7"]
+    cluster.pod("b")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert "Appraiser" in attempt.message and not cluster.writes(BindPod, "b")
+
+
+@pytest.mark.parametrize("plugin", [Appraiser, ReckonedAppraiser])
+def test_a_score_that_fails_on_a_node_on_which_the_pod_does_not_fit_ends_no_attempt(plugin: type[ScorePlugin]) -> None:
+    cluster = _appraised(plugin, "lost", "n5", cpu="1")
+    cluster.pod("a", cpu="2")
+    cluster.schedule()
+    assert [bind.node for bind in cluster.writes(BindPod, "a")] == ["n7"]
 
 
 @pytest.mark.parametrize(("nominated", "counted"), [("", 101), ("n120", 102), ("n3", 101), ("gone", 101)])

@@ -178,6 +178,28 @@ def test_the_same_volume_inline_and_behind_a_claim_of_one_pod_counts_once() -> N
     assert refusals(PLUGIN, pod, cluster(NODES, objects=objects)) == {}
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"awsElasticBlockStore": {"volumeID": "aws://zone/disk-1"}},
+        {"azureDisk": {"diskName": "disk-1", "diskURI": "/disk-1", "kind": "Shared"}},
+    ],
+)
+def test_an_in_tree_volume_that_no_driver_could_attach_counts_as_one_and_ends_no_attempt(source: dict[str, Any]) -> None:
+    driver = "ebs.csi.aws.com" if "awsElasticBlockStore" in source else "disk.csi.azure.com"
+    objects = [
+        builders.csi_node("n1", {driver: 1}),
+        builders.csi_node("n2", {driver: 2}),
+        builders.claim("a", volume="pv"),
+        builders.volume("pv", csi=(driver, "vol-1")),
+    ]
+    odd = [{"name": "v", **source}]
+    running = [testing.pod(f"odd-{name}", node=name, spec={"volumes": odd}) for name in ("n1", "n2")]
+    view = cluster(NODES, running, objects)
+    assert refusals(PLUGIN, info(claims=["a"]), view) == {"n1": TOO_MANY}
+    assert refusals(PLUGIN, info(volumes=odd), cluster(NODES, objects=objects)) == {}
+
+
 def test_an_in_tree_volume_is_the_drivers_volume_of_the_same_handle() -> None:
     nodes = [builders.csi_node("n1", {"ebs.csi.aws.com": 1})]
     objects = [

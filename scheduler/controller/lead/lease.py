@@ -93,6 +93,7 @@ class LeaseElector:
         self._rng = times.rng
         self._observed: Lease | None = None
         self._observed_at = 0.0
+        self._newest: Lease | None = None
         self._leader = ""
         entry = Kind.LEASE.entry
         self._collection = entry.collection_path(settings.resource_namespace)
@@ -150,7 +151,6 @@ class LeaseElector:
                 is_ours = await self._take_or_renew()
         except (ApiError, InvalidObject) as error:
             self._report(error)
-            # The stored lease may be newer than our copy: read it again before the next try.
             return False
         except TimeoutError:
             self._report(ApiError(0, "Timeout", TOO_LATE))
@@ -163,6 +163,8 @@ class LeaseElector:
         return is_ours
 
     async def _take_or_renew(self) -> bool:
+        if await self._renew_newest():
+            return True
         try:
             answer = await self._client.request("GET", self._path)
         except ApiError as error:
@@ -175,6 +177,19 @@ class LeaseElector:
         if holder and holder != self._identity and not self._is_expired(lease):
             return False
         return await self._write(lease, is_renewal=holder == self._identity)
+
+    async def _renew_newest(self) -> bool:
+        """Renews the lease as it was last seen, without a read; False if it is not ours or has changed since."""
+        # After any trouble the stored lease may be newer than our copy: the next try reads it.
+        newest, self._newest = self._newest, None
+        if newest is None or newest.spec.holder_identity != self._identity or self._is_expired(newest):
+            return False
+        try:
+            return await self._write(newest, is_renewal=True)
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+            return False
 
     def _is_expired(self, lease: Lease) -> bool:
         duration = lease.spec.lease_duration_seconds or self._settings.lease_duration
@@ -251,6 +266,7 @@ class LeaseElector:
             log.info("Lease released", lease=self._lease_name)
 
     def _observe(self, lease: Lease) -> None:
+        self._newest = lease
         if self._observed is None or self._observed.spec != lease.spec:
             self._observed = lease
             self._observed_at = self._monotonic()

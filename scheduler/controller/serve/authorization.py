@@ -1,6 +1,7 @@
 """Authorizes requests for pages by SubjectAccessReviews of the API server, as kube-scheduler 1.36 does.
 
-Some paths need no authorization, so that probes need no token; ``system:masters`` may access all.
+Some paths need no authorization, so that probes need no token; a wrong one is refused there, too. ``system:masters``
+may access all.
 """
 
 from __future__ import annotations
@@ -167,28 +168,38 @@ def guard(authenticator: Authenticator, authorizer: Authorizer, open_paths: Open
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         path = request.path
-        if path in open_paths:
+        is_open = path in open_paths
+        if is_open and "Authorization" not in request.headers:
             return await handler(request)
         verb, address = _VERBS.get(request.method, request.method.lower()), request.remote or ""
         certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
         try:
             who = await authenticator.identify(request.headers.get("Authorization", ""), certificate, address)
-            is_allowed = await authorizer.may(who, verb, path, address)
+            is_allowed = is_open or await authorizer.may(who, verb, path, address)
         except Unauthenticated:
             return refusal(401, "Unauthorized", "Unauthorized")
-        except TooManyReviews:
-            answer = refusal(429, "TooManyRequests", "too many requests are waiting to be authorized, please try again")
-            answer.headers["Retry-After"] = "1"
-            return answer
-        except ApiError as error:
-            log.warning("Page refused: the API server can't be asked for authorization", path=path, error=str(error))
-            return refusal(500, "InternalError", f"Internal Server Error: {path!r}: the API server can't be asked")
+        except (TooManyReviews, ApiError) as error:
+            if is_open:
+                # A probe must not fail because the API server does not answer.
+                return await handler(request)
+            return _unknown(path, error)
         if not is_allowed:
             return refusal(403, "Forbidden", f'forbidden: User "{who.name}" cannot {verb} path "{path}"')
-        request[ASKER] = Asker(who, authorizer, address)
+        if not is_open:
+            request[ASKER] = Asker(who, authorizer, address)
         return await handler(request)
 
     return check
+
+
+def _unknown(path: str, error: TooManyReviews | ApiError) -> web.Response:
+    """The answer where it is not known who asks, or what that user may see."""
+    if isinstance(error, TooManyReviews):
+        answer = refusal(429, "TooManyRequests", "too many requests are waiting to be authorized, please try again")
+        answer.headers["Retry-After"] = "1"
+        return answer
+    log.warning("Page refused: the API server can't be asked for authorization", path=path, error=str(error))
+    return refusal(500, "InternalError", f"Internal Server Error: {path!r}: the API server can't be asked")
 
 
 def refusal(code: int, reason: str, message: str) -> web.Response:

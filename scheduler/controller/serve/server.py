@@ -43,7 +43,8 @@ class HealthServer:
 
     ``/readyz`` runs ``ready_checks``, ``/livez`` only answers; ``/healthz`` shows leader election only, as in
     kube-scheduler, where a page without a check of its own has the check ``ping``; ``/configz`` what ``configz``
-    returns. ``routes`` adds further pages (debug and web). ``guards`` are the middlewares of every request.
+    returns. Also as there, all methods are answered alike, except that DELETE resets metrics. ``routes`` adds further
+    pages (debug and web). ``guards`` are the middlewares of every request.
     """
 
     def __init__(
@@ -124,12 +125,13 @@ class HealthServer:
             ("/healthz", {name: check for name, check in self._ready_checks.items() if name == "leaderElection"}),
         ):
             checks = self._indicators.counted(root.removeprefix("/"), asked or {"ping": lambda: ""})
-            application.router.add_get(root, _all_checks_page(root.removeprefix("/"), checks))
-            application.router.add_get(root + "/{check}", _one_check_page(checks))
-        application.router.add_get("/metrics", self._metrics)
+            application.router.add_route("*", root, _all_checks_page(root.removeprefix("/"), checks))
+            application.router.add_route("*", root + "/{check}", _one_check_page(checks))
         application.router.add_delete("/metrics", self._delete_metrics)
-        application.router.add_get("/metrics/slis", self._slis)
-        application.router.add_get("/configz", self._configz)
+        application.router.add_route("*", "/metrics", self._metrics)
+        application.router.add_delete("/metrics/slis", self._delete_slis)
+        application.router.add_route("*", "/metrics/slis", self._slis)
+        application.router.add_route("*", "/configz", self._configz)
         application.add_routes(self._routes)
         paths = sorted(
             {route.resource.canonical for route in application.router.routes() if route.resource is not None}
@@ -141,15 +143,23 @@ class HealthServer:
         body = await exposition(self._indicators.registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
+    async def _delete_slis(self, _request: web.Request) -> web.Response:
+        self._indicators.reset()
+        return _metrics_reset()
+
     async def _metrics(self, _request: web.Request) -> web.Response:
         return web.Response(body=await exposition(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _delete_metrics(self, _request: web.Request) -> web.Response:
         self._reset_metrics()
-        return web.Response(text="metrics reset\n")
+        return _metrics_reset()
 
     async def _configz(self, _request: web.Request) -> web.Response:
         return web.json_response(self._shown_configuration())
+
+
+def _metrics_reset() -> web.Response:
+    return web.Response(text="metrics reset\n")
 
 
 async def _index(paths: tuple[str, ...], _request: web.Request) -> web.Response:

@@ -21,7 +21,7 @@ class HealthIndicators:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._states: dict[tuple[str, ...], float] = {}
-        made = Instruments()
+        made = self._instruments = Instruments()
         text = "This metric records the result of a single healthcheck."
         made.add(Gauge("kubernetes_healthcheck", text, ("name", "type"), self._states.items))
         text = "This metric records the results of all healthcheck."
@@ -31,6 +31,10 @@ class HealthIndicators:
     def counted(self, kind: str, checks: Mapping[str, Check]) -> dict[str, Check]:
         """The same checks, each counted when it is asked. ``kind``: healthz, livez or readyz."""
         return {name: partial(self._ask, name, kind, check) for name, check in checks.items()}
+
+    def reset(self) -> None:
+        self._states.clear()
+        self._instruments.reset()
 
     def _ask(self, name: str, kind: str, check: Check) -> str:
         problem = check()

@@ -113,6 +113,10 @@ def _class_of(spec: Object, priorities: Mapping[str, PriorityOfClass]) -> Priori
     return known
 
 
+def is_claim_template(document: Object) -> bool:
+    return document.get("kind") == "ResourceClaimTemplate"
+
+
 def with_defaults(kind: Kind, document: Object, priorities: Mapping[str, PriorityOfClass]) -> Object:
     """An object other than a pod as the API server keeps it. Raises WrongManifest."""
     metadata, spec, status = (document.get(field) or {} for field in ("metadata", "spec", "status"))

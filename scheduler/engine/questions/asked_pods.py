@@ -6,6 +6,7 @@ import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.questions.claims import in_a_class
+from scheduler.engine.questions.device_claims import DeviceClaims
 from scheduler.engine.questions.trial import Trial
 from scheduler.engine.questions.workloads import Workload
 from scheduler.objects.kinds import Kind
@@ -15,8 +16,9 @@ from scheduler.objects.storage import PersistentVolumeClaim, StorageClass
 class AskedPods:
     """Makes pods in the fork of a trial."""
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, trial: Trial, devices: DeviceClaims) -> None:
         self._trial = trial
+        self._devices = devices
         self._first: dict[int, int] = {}
         """By a workload's serial: the number of its first pod whose name no other pod has."""
         self.left_out: dict[str, None] = {}
@@ -26,7 +28,7 @@ class AskedPods:
         """The pod of this number, from 0 on. Claims that are there already are its own, as after a StatefulSet has been
         scaled down. Where the volumes of new ones come from before any pod is tried, nothing is known of them: they are
         left out."""
-        info = workload.pod(number + self._first_free(workload))
+        info = self._devices.given_to(workload.pod(number + self._first_free(workload)))
         unknown: set[str] = set()
         for template in workload.claims:
             claim = in_a_class(self._trial.cache.objects, template.claim_of(info))

@@ -6,17 +6,20 @@ On the wire each is an object whose ``edit`` names it: ``{"edit": "drain", "node
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from itertools import filterfalse
 from typing import Any, Final
 
 import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.engine.questions.admission import Priorities, admitted, with_defaults
+from scheduler.engine.questions.admission import Priorities, admitted, is_claim_template, with_defaults
+from scheduler.engine.questions.budgets import counted
 from scheduler.engine.questions.claims import in_a_class
 from scheduler.engine.questions.evictions import Evictions, LeftBehind, with_own_name
 from scheduler.engine.questions.names import checked_name, shown
 from scheduler.engine.questions.trial import Trial
 from scheduler.errors import InvalidObject, SchedulerError
+from scheduler.objects.budget import PodDisruptionBudget
 from scheduler.objects.kinds import READ_KINDS, Kind, decode, decode_as
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node import Node, Taint
@@ -127,9 +130,13 @@ class Consequences:
 
 
 def apply_edits(trial: Trial, edits: Sequence[Edit], consequences: Consequences) -> Generator[None, None, None]:
-    """Change the fork, and yield after each edit. Nodes are closed first, so that no evicted pod goes to one that is
-    about to be drained. Raises WrongQuestion.
+    """Change the fork, and yield after each edit. Budgets come first, since they hold for every eviction; then nodes
+    are closed, so that no evicted pod goes to one that is about to be drained. Raises WrongQuestion.
     """
+    for edit in filter(_is_of_a_budget, edits):
+        _APPLY[type(edit)](trial, edit, consequences)
+        yield
+    edits = list(filterfalse(_is_of_a_budget, edits))
     consequences.evictions = Evictions(trial)
     for edit in edits:
         if isinstance(edit, Drain):
@@ -150,6 +157,11 @@ def priority_classes(edits: Sequence[Edit]) -> list[PriorityClass]:
             except InvalidObject as error:
                 raise WrongQuestion(str(error)) from error
     return found
+
+
+def _is_of_a_budget(edit: Edit) -> bool:
+    kind = edit.object.get("kind") if isinstance(edit, PutObject) else getattr(edit, "kind", None)
+    return kind == Kind.POD_DISRUPTION_BUDGET.entry.name
 
 
 def _is_priority_class(edit: PutObject) -> bool:
@@ -259,8 +271,8 @@ def _remove_pod(trial: Trial, edit: RemovePod, _consequences: Consequences) -> N
 
 
 def _put(trial: Trial, edit: PutObject, consequences: Consequences) -> None:
-    if _is_priority_class(edit):
-        return  # The question's priorities have it from the start.
+    if _is_priority_class(edit) or is_claim_template(edit.object):
+        return  # The question has it from the start.
     kind = _kind_of_object(edit.object)
     try:
         read = decode(kind, msgspec.json.encode(_filled(trial, kind, edit.object, consequences)))
@@ -275,6 +287,8 @@ def _put(trial: Trial, edit: PutObject, consequences: Consequences) -> None:
         read = msgspec.structs.replace(
             read, metadata=msgspec.structs.replace(read.metadata, uid=f"what-if-{kind.value}-{read.key}")
         )
+    if isinstance(read, PodDisruptionBudget) and not edit.object.get("status"):
+        read = counted(read, trial.known_pods)
     try:
         _observe(trial, kind, read, consequences)
     except InvalidQuantity as error:

@@ -15,7 +15,7 @@ import msgspec
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.engine import Engine
 from scheduler.engine.gate_facts import gates_of
-from scheduler.engine.questions.admission import Priorities, WrongManifest
+from scheduler.engine.questions.admission import Priorities, WrongManifest, is_claim_template
 from scheduler.engine.questions.answers import (
     ADDED,
     ASKED,
@@ -32,6 +32,7 @@ from scheduler.engine.questions.answers import (
     Room,
 )
 from scheduler.engine.questions.asked_pods import AskedPods
+from scheduler.engine.questions.device_claims import DeviceClaims, stated_templates
 from scheduler.engine.questions.edits import Consequences, Edit, WrongQuestion, apply_edits, priority_classes
 from scheduler.engine.questions.evictions import Evictions
 from scheduler.engine.questions.names import WrongName
@@ -116,7 +117,9 @@ class _Prediction:
         self._is_over = is_over
         self._trial = Trial(engine, now, seed=question.seed, basis=basis, chosen=question.chosen)
         self._start = engine.queue.clock.read(now)
-        self._asked = AskedPods(self._trial)
+        templates = stated_templates([one.manifest for one in question.workloads], question.edits)
+        self._devices = DeviceClaims(self._trial, engine.known_pods, templates)
+        self._asked = AskedPods(self._trial, self._devices)
         self._gates = gates_of(self._trial.profiles, self._trial.cache, engine.room, QueueMetrics())
         self._sort = next(iter(self._trial.profiles.values())).queue_sort
         self._heap: list[tuple[SortKey, int, PodInfo, str, str, tuple[Workload, int] | None]] = []
@@ -149,6 +152,8 @@ class _Prediction:
         ours = next(iter(self._trial.profiles))
         found = []
         for serial, asked in enumerate(self._question.workloads):
+            if is_claim_template(asked.manifest):
+                continue
             workload = workload_of(asked.manifest, asked.replicas, priorities.of(asked.manifest), ours, serial)
             if workload.owner is not None:
                 self._trial.cache.observe_object(*workload.owner)
@@ -174,7 +179,7 @@ class _Prediction:
         for info, node in self._consequences.evicted:
             self._push(info, EVICTED, node)
         for info in self._consequences.added:
-            self._push(info, ADDED, "")
+            self._push(self._devices.given_to(info), ADDED, "")
         for workload in workloads:
             if not workload.count:
                 continue
@@ -371,6 +376,9 @@ class _Prediction:
         if self._asked.left_out:
             names = ", ".join(self._asked.left_out)
             notes.append(f"volumes of {names} that are provided before their pods are tried were left out")
+        if self._devices.unknown:
+            names = ", ".join(self._devices.unknown)
+            notes.append(f"nothing is known of the ResourceClaimTemplate {names}: no claim was made")
         return Answer(
             nodes=self._trial.cache.view.total_nodes,
             placed=self._placed,

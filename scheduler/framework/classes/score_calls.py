@@ -24,10 +24,12 @@ def evaluated(slots: Sequence[ScoreSlot]) -> frozenset[PluginPoint]:
     return frozenset(said | {(plugin.name, "PreScore") for plugin in plugins if isinstance(plugin, PreScorePlugin)})
 
 
-def share_of(slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | int | None:
+def share_of(
+    slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64], *, uses_kept: bool
+) -> npt.NDArray[np.int64] | int | None:
     """The weighted final scores of these rows as if no others were feasible: int64, or a number if they are all equal;
-    None if the plugin skips."""
-    if not slot.answer_is_kept or slot.by_group is not None:
+    None if the plugin skips. ``uses_kept``: answers that are kept are up to date."""
+    if not uses_kept or not slot.answer_is_kept or slot.by_group is not None:
         return asked_share(slot, run, rows)[1]
     if slot.state is SKIP:
         return None
@@ -66,7 +68,7 @@ def _share(
 
 
 def ranked(
-    slots: Sequence[ScoreSlot], run: ClassRun, rows: npt.NDArray[np.int64]
+    slots: Sequence[ScoreSlot], run: ClassRun, rows: npt.NDArray[np.int64], *, uses_kept: bool
 ) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[np.int64] | int]]:
     """Totals and the plugins' shares, as if no other rows were feasible; a number where it is that of all rows."""
     total = np.zeros(len(rows), np.int64)
@@ -74,7 +76,7 @@ def ranked(
     shares: dict[str, npt.NDArray[np.int64] | int] = {}
     for slot in slots:
         try:
-            share = share_of(slot, run, rows)
+            share = share_of(slot, run, rows, uses_kept=uses_kept)
         except PluginError:
             raise
         except Exception as error:

@@ -349,5 +349,5 @@ class ClassScores:
     ) -> tuple[npt.NDArray[np.int64], dict[str, npt.NDArray[np.int64] | int]]:
         """Totals and the plugins' shares (int64, one per row of ``rows``, or a number for all of them) if only these of
         the class's feasible rows count: nominated pods, sampling or an extender have excluded the others. ``refresh``
-        comes first."""
-        return ranked(self._slots, run, rows)
+        comes first; if it has failed, no answer of before is used."""
+        return ranked(self._slots, run, rows, uses_kept=self._rows_version >= 0)

@@ -110,11 +110,15 @@ def progress(
 
 def _wait(known: Iterable[ResourceClaim], decision: Decision, view: View) -> bool:
     """Whether there is something to wait for: with the devices that were decided, or with others that a claim has got
-    since then and is reserved with."""
+    since then and is reserved with. A claim that had devices and has none is waited for until it has some."""
     if any(map(has_conditions, decision.allocations)):
         return True
-    claims = [view.find(ResourceClaim, one.key) for one in known]
-    return any(one is not None and one.allocation is not None and has_conditions(one.allocation) for one in claims)
+    for one in known:
+        now = view.find(ResourceClaim, one.key)
+        has, had = (None, None) if now is None else (now.allocation, one.allocation)
+        if (had is not None and has is None) or (has is not None and has_conditions(has)):
+            return True
+    return False
 
 
 def _as_they_are(

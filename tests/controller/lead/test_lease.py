@@ -155,6 +155,52 @@ async def test_a_lease_that_another_one_has_taken_is_lost(client: ApiClient) -> 
         assert not one.token.is_held()
 
 
+async def test_a_renewal_is_one_request(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    async with candidate(client, "one", Clock()) as one:
+        await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+        before = len(cluster.server.served)
+        await until(lambda: len(cluster.server.served) >= before + 5)
+        assert {(served.method, served.code) for served in list(cluster.server.served)[before:]} == {("PUT", 200)}
+
+
+async def test_a_lease_that_is_changed_meanwhile_is_read_again_and_renewed_at_once(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    def since_the_change() -> list[tuple[str, int]]:
+        requests = [(served.method, served.code) for served in cluster.server.served]
+        return requests[requests.index(("PATCH", 200)) :]
+
+    async with candidate(client, "one", Clock()) as one:
+        await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+        label = msgspec.json.encode({"metadata": {"labels": {"seen": "yes"}}})
+        await client.request("PATCH", PATH, body=label, content_type="application/merge-patch+json")
+        await until(lambda: len(since_the_change()) >= 5)
+        assert since_the_change()[1:5] == [("PUT", 409), ("GET", 200), ("PUT", 200), ("PUT", 200)]
+        assert (await read(client, PATH))["metadata"]["labels"] == {"seen": "yes"}
+        assert one.token.is_held()
+
+
+async def test_a_lease_that_is_deleted_is_made_again(client: ApiClient) -> None:
+    clock = Clock()
+    async with candidate(client, "one", clock) as one:
+        await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+        uid = (await read(client, PATH))["metadata"]["uid"]
+        clock.seconds += 1
+        await client.request("DELETE", PATH)
+        await until(lambda: one.elector.lease.uid not in ("", uid))
+        assert (await read(client, PATH))["spec"]["holderIdentity"] == "one"
+
+
+async def test_a_renewal_whose_answer_is_lost_is_no_loss(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    async with candidate(client, "one", Clock()) as one:
+        await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+        cluster.faults.drop("PUT", "/leases", times=3, after=True)
+        await until(lambda: not cluster.faults.rules)
+        before = len(cluster.server.served)
+        await until(lambda: len(cluster.server.served) >= before + 5)
+        assert one.token.is_held() and not one.task.done()
+
+
 async def test_one_failed_renewal_is_no_loss(cluster: EmbeddedCluster, client: ApiClient) -> None:
     clock = Clock()
     async with candidate(client, "one", clock) as one:
@@ -193,6 +239,7 @@ async def test_an_answer_that_is_no_lease_is_as_good_as_none(
 ) -> None:
     async with candidate(client, "one", Clock()) as one:
         await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+        cluster.faults.fail("PUT", "/leases/tandem-scheduler", 409, reason="Conflict")
         cluster.faults.answer("GET", "/leases/tandem-scheduler", answer, times=3)
         await until(lambda: not cluster.faults.rules)
         await until(lambda: len([s for s in cluster.server.served if s.method == "PUT"]) >= 2)
@@ -202,6 +249,7 @@ async def test_an_answer_that_is_no_lease_is_as_good_as_none(
 async def test_a_404_that_is_not_true_makes_no_second_lease(cluster: EmbeddedCluster, client: ApiClient) -> None:
     async with candidate(client, "one", Clock()) as one:
         await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+        cluster.faults.fail("PUT", "/leases/tandem-scheduler", 409, reason="Conflict")
         cluster.faults.fail("GET", "/leases/tandem-scheduler", 404, times=3, reason="NotFound")
         await until(lambda: not cluster.faults.rules)
         writes = len([s for s in cluster.server.served if s.method == "PUT"])

@@ -117,8 +117,16 @@ async def get(session: aiohttp.ClientSession, path: str, token: str = "", **opti
 async def test_probes_need_no_token_and_no_access_review(tmp_path: Path) -> None:
     async with serving(tmp_path, AccessSettings()) as (reviewer, session):
         for path in ("/healthz", "/livez", "/readyz"):
-            assert (await get(session, path, "bad"))[0] == 200
+            assert (await get(session, path))[0] == 200
         assert reviewer.asked == []
+
+
+async def test_a_probe_with_a_wrong_token_is_refused_as_by_kube_scheduler(tmp_path: Path) -> None:
+    async with serving(tmp_path, AccessSettings()) as (reviewer, session):
+        for path in ("/healthz", "/livez", "/readyz"):
+            assert (await get(session, path, "bad"))[0] == 401
+            assert (await get(session, path, "good"))[0] == 200
+        assert reviewer.asked == [{"token": "bad"}, {"token": "good"}]
 
 
 async def test_a_page_is_shown_to_users_that_the_cluster_allows_and_refused_to_others(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -151,6 +152,15 @@ async def test_an_address_of_one_family_is_listened_on_alone() -> None:
         assert await status_of(f"http://[::1]:{server.port}/livez") == 200
         with pytest.raises(aiohttp.ClientConnectionError):
             await status_of(f"http://127.0.0.1:{server.port}/livez")
+
+
+async def test_the_name_of_a_host_means_its_addresses() -> None:
+    sockets = listening_sockets("localhost", 0)
+    try:
+        assert all(ipaddress.ip_address(one.getsockname()[0]).is_loopback for one in sockets)
+    finally:
+        for one in sockets:
+            one.close()
 
 
 async def test_without_ipv6_all_addresses_of_ipv4_are_listened_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,6 +71,26 @@ async def test_it_is_alive_before_it_is_ready() -> None:
         ]
 
 
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "OPTIONS", "HEAD"])
+async def test_probes_and_metrics_answer_any_method_as_in_kube_scheduler(method: str) -> None:
+    async with asking(Checked()) as session:
+        for path in ("/livez", "/healthz/leaderElection", "/metrics", "/metrics/slis", "/configz"):
+            status, text = await get(session, path, method)
+            first = (await get(session, path))[1].partition("\n")[0]
+            assert (status, text.partition("\n")[0]) == (200, "" if method == "HEAD" else first)
+        assert (await get(session, "/readyz", method))[0] == 500
+
+
+async def test_the_counts_of_health_checks_are_reset_by_a_deletion() -> None:
+    async with asking(Checked()) as session:
+        await get(session, "/livez")
+        counted = 'kubernetes_healthchecks_total{name="ping",status="success",type="livez"} '
+        assert f"{counted}1.0" in (await get(session, "/metrics/slis"))[1]
+        assert await get(session, "/metrics/slis", "DELETE") == (200, "metrics reset\n")
+        text = (await get(session, "/metrics/slis"))[1]
+        assert f"{counted}0.0" in text and "kubernetes_healthcheck{" not in text
+
+
 async def test_a_single_check_can_be_asked_for_and_one_can_be_left_out() -> None:
     async with asking(Checked()) as session:
         assert (await get(session, "/readyz/leaderElection"))[0] == 200
