@@ -67,6 +67,26 @@ def test_a_more_important_preemptor_clears_the_nomination_of_a_lesser_one() -> N
     assert (cluster.nominated("mid"), cluster.nominated("high")) == ("", "n")
 
 
+@pytest.mark.parametrize(("mode", "kept"), [("async", "n"), ("sync", "")])
+def test_a_preemptor_whose_victims_all_terminate_already_clears_lesser_nominations_only_within_its_cycle(
+    mode: str, kept: str
+) -> None:
+    cluster = cluster_of("4", tandem={"preemption": {"mode": mode}})
+    cluster.lingering = {f"low{number}" for number in range(4)}
+    running(cluster, 4)
+    cluster.pod("mid", cpu="4", priority=3)
+    cluster.settle()
+    cluster.pod("high", cpu="4", priority=4)
+    cluster.settle()
+    assert cluster.pods["default/high"].nominated_node_name == "n"
+    assert cluster.pods["default/mid"].nominated_node_name == kept
+    for number in range(4):
+        cluster.delete(f"low{number}")
+    cluster.settle()
+    assert cluster.node_of("high") == "n"
+    assert cluster.pods["default/mid"].nominated_node_name == ""
+
+
 def test_a_nomination_that_has_not_come_back_yet_is_cleared_too() -> None:
     """20, with the write of the lesser one's nomination still under way."""
     cluster = cluster_of("5")

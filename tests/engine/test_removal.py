@@ -268,7 +268,7 @@ def test_a_pod_that_waits_for_its_victims_hears_of_the_end_of_any_other_pod() ->
 
 def test_a_pod_that_has_lost_its_nomination_hears_of_the_end_of_any_victim_again() -> None:
     cluster = two_that_wait_for_their_victims()
-    cluster.pod("higher", cpu="2", priority=1000, node_selector={"kubernetes.io/hostname": "n"})
+    cluster.pod("higher", cpu="3", priority=1000, node_selector={"kubernetes.io/hostname": "n"})
     cluster.settle()
     assert cluster.nominated("higher") == "n"
     assert cluster.nominated("high-n") == ""

@@ -295,8 +295,9 @@ class MakingRoom:
         self._awaited.forget(preemptor.uid)
         running = self._running.get(preemptor.uid)
         steps = self._policies.started(tried, room, now) if running is None else []
-        steps += [NominationChanged(reference(other), "") for other in preemptor.outranked(self._nominator)]
         alive = [victim for victim in room.victims if not victim.is_terminating]
+        if alive or self._is_synchronous:
+            steps += [NominationChanged(reference(other), "") for other in preemptor.outranked(self._nominator)]
         if not alive or running is not None:
             if running is not None:
                 running.is_overtaken = bool(alive)

@@ -20,7 +20,16 @@ from scheduler.cluster.view import View
 from scheduler.config.field_faults import invalid
 from scheduler.config.validators import distinct
 from scheduler.framework.events import EventRegistration
-from scheduler.framework.plugin import FragmentReads, PreScorePlugin, Reads, Rows, ScorePlugin, Scores, State
+from scheduler.framework.plugin import (
+    MAX_NODE_SCORE,
+    FragmentReads,
+    PreScorePlugin,
+    Reads,
+    Rows,
+    ScorePlugin,
+    Scores,
+    State,
+)
 from scheduler.messages.status import SKIP, Refusal, Skip
 from scheduler.objects.resource_names import is_scalar_resource
 from scheduler.plugins.resources.device_class_resources import tallies_stamp
@@ -133,7 +142,13 @@ def _row_of_many(terms: tuple[ResourceTerm, ...], view: View, row: int) -> int:
             requested = columns[1].item(row)
             before.append(min(float(requested) / allocatable, 1.0))
             after.append(min(float(requested + term.own) / allocatable, 1.0))
-    return 50 + (50 + _balance(after) - _balance(before)) // 2
+    return _bounded(50 + (50 + _balance(after) - _balance(before)) // 2)
+
+
+def _bounded(score: int) -> int:
+    """A score from 0 to 100 also where the sum of what pods request begins again below zero, which fails the pod in
+    kube-scheduler 1.36: "invalid score"."""
+    return min(max(score, 0), MAX_NODE_SCORE)
 
 
 def _few_of_two(one: ResourceTerm, other: ResourceTerm, view: View, rows: Sequence[int]) -> list[int]:
@@ -156,7 +171,7 @@ def _few_of_two(one: ResourceTerm, other: ResourceTerm, view: View, rows: Sequen
             before_other, after_other = min(before_other, 1.0), 1.0
         before = int((1 - abs(before_one - before_other) / 2) * 100.0)
         after = int((1 - abs(after_one - after_other) / 2) * 100.0)
-        scores.append(50 + (50 + after - before) // 2)
+        scores.append(_bounded(50 + (50 + after - before) // 2))
     return scores
 
 
@@ -174,11 +189,16 @@ def _score_of_two(terms: tuple[ResourceTerm, ...], view: View, rows: Rows) -> Sc
         befores.append(_fractions(taken, whole))
         afters.append(_fractions(taken + term.own, whole))
     gain = _balance_of_two(*afters) - _balance_of_two(*befores)
-    # 50 + (50 + gain) // 2; the sum is never below 0.
-    scores: Scores = (gain + 150) >> 1
+    scores = _scores_of(gain)
     if is_missing is not None:
         scores[is_missing] = _NO_CHANGE
     return scores
+
+
+def _scores_of(gain: Scores) -> Scores:
+    """50 + (50 + gain) // 2, ``_bounded``."""
+    scores: Scores = (gain + 150) >> 1
+    return np.minimum(np.maximum(scores, 0, out=scores), MAX_NODE_SCORE, out=scores)
 
 
 def _fractions(taken: npt.NDArray[np.int64], whole: _Floats) -> _Floats:
@@ -207,8 +227,7 @@ def _score_of_many(terms: tuple[ResourceTerm, ...], view: View, rows: Rows) -> S
         befores.append(_fractions(taken, whole))
         afters.append(_fractions(taken + term.own, whole))
     gain = _balance_of_many(afters, counted) - _balance_of_many(befores, counted)
-    scores: Scores = (gain + 150) >> 1
-    return scores
+    return _scores_of(gain)
 
 
 def _balance_of_many(fractions: list[_Floats], counted: list[npt.NDArray[np.bool_]]) -> Scores:

@@ -72,6 +72,8 @@ class ResourceScoring(Struct, frozen=True):
             weights = weights + (term.weight if offer.is_everywhere else (allocatable > 0) * term.weight)
         assert not isinstance(total, int)
         mean: Scores = total // (weights if isinstance(weights, int) else np.maximum(weights, 1))
+        if mean.min(initial=0) < 0 or mean.max(initial=0) > MAX_NODE_SCORE:
+            np.clip(mean, 0, MAX_NODE_SCORE, out=mean)
         return mean
 
     def score_few(self, terms: tuple[ResourceTerm, ...], view: View, rows: Sequence[int]) -> list[int]:
@@ -93,7 +95,7 @@ class ResourceScoring(Struct, frozen=True):
                 if not allocatable:
                     continue
                 requested = used_of.item(row) + own
-                if not 0 <= requested <= MAX_INT64:
+                if not 0 <= requested <= MAX_INT64 or allocatable >= _EXACT_IN_INT64:
                     percent = self._beyond_int64(allocatable, requested)
                 elif is_least:
                     percent = (
@@ -110,7 +112,8 @@ class ResourceScoring(Struct, frozen=True):
             if not weights:
                 scores.append(0)
             else:
-                scores.append(total // weights if shape is None else _rounded(total / weights))
+                mean = total // weights if shape is None else _rounded(total / weights)
+                scores.append(min(max(mean, 0), MAX_NODE_SCORE))
         return scores
 
     def _percents(self, allocatable: Column, requested: Column, offer: Offer, rows: Rows) -> Scores:
@@ -124,11 +127,13 @@ class ResourceScoring(Struct, frozen=True):
         return percents
 
     def _beyond_int64(self, allocatable: int, requested: int) -> int:
-        """The percentage where the sum of what pods request, and often the difference, begins again at the other end of
-        int64. Kube-scheduler 1.36 may have a score there that is none, which fails the pod; here it is bounded."""
-        requested = in_int64(requested)
+        """What a resource scores where the sum of what pods request, or a hundred times an amount, begins again at the
+        other end of int64, as in kube-scheduler 1.36: maybe no percentage. Only the shape needs one."""
+        requested = min(in_int64(requested), allocatable)
         part = allocatable - requested if self.strategy is Strategy.LEAST_ALLOCATED else requested
-        return min(max(in_int64(part * MAX_NODE_SCORE), 0) // allocatable, MAX_NODE_SCORE)
+        product = in_int64(part * MAX_NODE_SCORE)
+        score = product // allocatable if product >= 0 else -(-product // allocatable)
+        return score if self.shape is None else min(max(score, 0), MAX_NODE_SCORE)
 
     def _usual_percents(self, allocatable: Column, requested: Column, offer: Offer, rows: Rows) -> Scores:
         if self.strategy is Strategy.LEAST_ALLOCATED:
@@ -143,7 +148,8 @@ class ResourceScoring(Struct, frozen=True):
         for term in terms:
             allocatable, used, offer = offered(view, term.name, scored_columns(view.table, term.name))
             allocatable = allocatable[rows]
-            scores = shape[self._percents(allocatable, used[rows] + term.own, offer, rows)]
+            percents = self._percents(allocatable, used[rows] + term.own, offer, rows)
+            scores = shape[percents if offer.largest < _EXACT_IN_INT64 else np.maximum(percents, 0)]
             scores[allocatable == 0] = 0
             total = total + scores * term.weight
             # A resource with score 0 does not lower the mean either.
@@ -155,7 +161,7 @@ class ResourceScoring(Struct, frozen=True):
 
 
 def _percents_of(part: Column, whole: Column, offer: Offer, rows: Rows) -> Scores:
-    """100 * part // whole for 0 <= part <= whole, int64; 0 where whole is 0."""
+    """100 * part // whole for 0 <= part <= whole; 0 where whole is 0. The product begins again beyond int64."""
     if offer.largest < _EXACT_IN_FLOATS:
         part *= MAX_NODE_SCORE
         quotient: Scores = (part / offer.divisor[rows]).astype(np.int64)
@@ -163,8 +169,10 @@ def _percents_of(part: Column, whole: Column, offer: Offer, rows: Rows) -> Score
     divisor = np.maximum(whole, 1)
     if offer.largest < _EXACT_IN_INT64:
         return part * MAX_NODE_SCORE // divisor
-    exact: Scores = (part.astype(object) * MAX_NODE_SCORE // divisor.astype(object)).astype(np.int64)
-    return exact
+    with np.errstate(over="ignore"):
+        product = part * MAX_NODE_SCORE
+    quotients: Scores = np.sign(product) * (np.abs(product) // divisor)
+    return quotients
 
 
 def offered(view: View, name: str, own: tuple[Column, Column]) -> tuple[Column, Column, Offer]:

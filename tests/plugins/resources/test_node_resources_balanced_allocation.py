@@ -47,6 +47,15 @@ def test_pods_on_the_node_count_with_what_they_request_and_no_defaults() -> None
     assert raw_scores(plugin, info(cpu="100m"), with_pods) == raw_scores(plugin, info(cpu="100m"), cluster(nodes))
 
 
+def test_requests_beyond_int64_give_a_score_that_stops_no_pod() -> None:
+    # The kubelet refuses such a pod, which named its node itself. In kube-scheduler others fail until then.
+    taken = [pod("p", node="a", cpu="9223372036854775807m"), pod("q", node="a", cpu="4")]
+    nodes = [node("a", cpu="4", memory="8Gi", allocatable={GPU: "1"})]
+    view = cluster(nodes, taken)
+    for plugin in (NodeResourcesBalancedAllocation(), balanced("cpu", "memory", GPU)):
+        assert raw_scores(plugin, info(requests={"cpu": "1000", GPU: "1"}), view) == {"a": 100}
+
+
 def test_a_pod_that_requests_none_of_the_resources_is_skipped() -> None:
     view = cluster([node("a", allocatable={GPU: "4"})])
     assert raw_scores(NodeResourcesBalancedAllocation(), info(requests={GPU: "1"}), view) is None
