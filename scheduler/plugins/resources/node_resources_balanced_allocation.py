@@ -38,6 +38,7 @@ from scheduler.plugins.resources.scoring import (
     Column,
     ResourceTerm,
     ResourceTerms,
+    bounded,
     offered,
     requested_columns,
     with_devices,
@@ -197,8 +198,7 @@ def _score_of_two(terms: tuple[ResourceTerm, ...], view: View, rows: Rows) -> Sc
 
 def _scores_of(gain: Scores) -> Scores:
     """50 + (50 + gain) // 2, ``_bounded``."""
-    scores: Scores = (gain + 150) >> 1
-    return np.minimum(np.maximum(scores, 0, out=scores), MAX_NODE_SCORE, out=scores)
+    return bounded((gain + 150) >> 1)
 
 
 def _fractions(taken: npt.NDArray[np.int64], whole: _Floats) -> _Floats:

@@ -72,9 +72,7 @@ class ResourceScoring(Struct, frozen=True):
             weights = weights + (term.weight if offer.is_everywhere else (allocatable > 0) * term.weight)
         assert not isinstance(total, int)
         mean: Scores = total // (weights if isinstance(weights, int) else np.maximum(weights, 1))
-        if mean.min(initial=0) < 0 or mean.max(initial=0) > MAX_NODE_SCORE:
-            np.clip(mean, 0, MAX_NODE_SCORE, out=mean)
-        return mean
+        return bounded(mean)
 
     def score_few(self, terms: tuple[ResourceTerm, ...], view: View, rows: Sequence[int]) -> list[int]:
         """As ``score`` with plain integers, which is quicker for few rows."""
@@ -158,6 +156,14 @@ class ResourceScoring(Struct, frozen=True):
         whole = np.floor(mean)
         # Rounds half away from zero, as Go does.
         return (whole + (mean - whole >= 0.5)).astype(np.int64)
+
+
+def bounded(scores: Scores) -> Scores:
+    """Scores from 0 to 100, the same int64 array, also where amounts begin again at the other end of int64."""
+    # Of numbers without a sign those that are below 0 are above all others: one pass finds both.
+    if int(np.maximum.reduce(scores.view(np.uint64), initial=0)) > MAX_NODE_SCORE:
+        np.clip(scores, 0, MAX_NODE_SCORE, out=scores)
+    return scores
 
 
 def _percents_of(part: Column, whole: Column, offer: Offer, rows: Rows) -> Scores:
