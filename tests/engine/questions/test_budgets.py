@@ -13,13 +13,13 @@ from tests.engine.driver import Cluster
 from tests.engine.questions.asking import OWNER, ask
 
 
-def _web(count: int = 4, **status: Any) -> Cluster:
+def _web(status: dict[str, Any] | None = None) -> Cluster:
     """Pods of one application, two of them on n0."""
     cluster = Cluster()
     cluster.nodes_like(3, cpu="8")
-    for number in range(count):
+    for number in range(4):
         node = "n0" if number < 2 else "n1"
-        cluster.pod(f"web-{number}", cpu="1", node=node, labels={"app": "web"}, metadata=OWNER, status=status)
+        cluster.pod(f"web-{number}", cpu="1", node=node, labels={"app": "web"}, metadata=OWNER, status=status or {})
     return cluster
 
 
@@ -64,7 +64,7 @@ def test_a_budget_without_a_status_allows_what_the_disruption_controller_would_g
 
 def test_pods_that_are_not_ready_are_not_there_for_a_budget() -> None:
     unready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}
-    assert _stays(ask(_web(**unready), PutObject(_budget(minAvailable=1)), Drain("n0"))) == 2
+    assert _stays(ask(_web(unready), PutObject(_budget(minAvailable=1)), Drain("n0"))) == 2
 
 
 def test_a_budget_with_a_status_allows_what_it_says() -> None:
