@@ -162,5 +162,5 @@ def watch_serving(metrics: SchedulerMetrics, server: LateServer, journal: Journa
         is_counter=True,
     )
     if journal is not None:
-        text = "Lines of the journal that the disk did not take in time."
+        text = "Lines of the journal that the disk did not take, or not in time."
         metrics.watch_number("tandem_journal_lines_dropped", text, lambda: journal.dropped_lines, is_counter=True)

@@ -1,7 +1,7 @@
 """Victims whose deletion is granted, as long as budgets may not count them yet."""
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.engine.making_room.granted import BUDGET_SECONDS, GrantedDeletions
+from scheduler.engine.making_room.granted import BUDGET_SECONDS, LOST_SECONDS, GrantedDeletions
 from scheduler.messages.now import Now
 from scheduler.testing.objects import pod
 from tests.builders import budget
@@ -23,3 +23,12 @@ def test_victims_of_the_last_seconds_are_kept() -> None:
         granted.grant(PodInfo(pod(f"victim-{number}")), BUDGETS, Now(float(number), 0))
 
     assert [info.name for info in granted.uncounted.values()] == ["victim-0", "victim-1", "victim-2"]
+
+
+def test_a_wall_clock_that_is_set_forward_makes_no_granted_deletion_a_lost_one() -> None:
+    granted = GrantedDeletions()
+    victim = pod("victim")
+    granted.leaves(victim.uid, None, Now(100.0, 0))
+
+    assert not granted.was_lost(victim, Now(101.0, 10**12))
+    assert granted.was_lost(victim, Now(100.0 + LOST_SECONDS, 0))

@@ -54,10 +54,10 @@ class Election:
         await self._thread.stop(seconds)
 
     async def _elect(self) -> None:
-        # A client of its own: another thread, and the renew deadline as its limit.
+        # A client of its own: another thread, and time-outs of its own.
         settings = self._settings
         client = ApiClient(
-            self._credentials, connections=4, timeout_seconds=settings.renew_deadline, directly=Directly.ALL
+            self._credentials, connections=4, timeout_seconds=settings.request_seconds, directly=Directly.ALL
         )
         if (observe := self.observe) is not None:
             client.observe = lambda *request: self._tell(partial(observe, *request))

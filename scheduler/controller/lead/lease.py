@@ -21,6 +21,7 @@ from scheduler.controller.lead.announcement import ANNOTATION
 from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.report.outage import Outage
 from scheduler.controller.write.client import ApiClient
+from scheduler.controller.write.http_exchange import Answer
 from scheduler.controller.write.leadership import LeaseToken
 from scheduler.errors import ApiError, InvalidObject
 from scheduler.messages.references import LeaseReference
@@ -166,7 +167,7 @@ class LeaseElector:
         if await self._renew_newest():
             return True
         try:
-            answer = await self._client.request("GET", self._path)
+            answer = await self._request("GET", self._path)
         except ApiError as error:
             if not error.is_not_found:
                 raise
@@ -232,13 +233,16 @@ class LeaseElector:
     async def _send(self, method: str, path: str, body: dict[str, Any]) -> bool:
         """Whether the request was accepted; False on a conflict with another writer."""
         try:
-            answer = await self._client.request(method, path, body=msgspec.json.encode(body))
+            answer = await self._request(method, path, msgspec.json.encode(body))
         except ApiError as error:
             if error.is_conflict:
                 return False
             raise
         self._observe(decode_as(Lease, answer.body))
         return True
+
+    async def _request(self, method: str, path: str, body: bytes | None = None) -> Answer:
+        return await self._client.request(method, path, body=body, timeout_seconds=self._settings.request_seconds)
 
     def _spec(self, *, acquired: str, renewed: str, transitions: int) -> dict[str, Any]:
         return {
@@ -254,7 +258,7 @@ class LeaseElector:
         """Clears the holder, so that the next one need not wait. If that fails, the lease expires by itself."""
         try:
             async with asyncio.timeout(self._settings.renew_deadline):
-                lease = decode_as(Lease, (await self._client.request("GET", self._path)).body)
+                lease = decode_as(Lease, (await self._request("GET", self._path)).body)
                 if lease.spec.holder_identity != self._identity:
                     return
                 now = format_micros(self._wall())

@@ -21,6 +21,12 @@ class LeaderElectionSettings(Struct, frozen=True):
     resource_namespace: str = "kube-system"
     resource_name: str = "tandem-scheduler"
 
+    @property
+    def request_seconds(self) -> float:
+        """The time-out of one request about the Lease: that of client-go, so that one which hangs, as on a connection
+        to an API server that is gone, leaves time for another on a new connection."""
+        return max(self.renew_deadline / 2, 1.0)
+
     def check(self) -> None:
         """Raises ConfigurationError with every fault (texts of kube-scheduler's validation where it has one)."""
         if not self.leader_elect:

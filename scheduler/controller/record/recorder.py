@@ -240,19 +240,20 @@ class _Disk:
         self._flushed_at = time.monotonic()
 
     def _write(self) -> None:
+        """Writes the entries. They are kept until then: if it fails, ``_fail`` counts them as lost."""
         segment = self._segment
-        entries, self._entries, self._bytes = self._entries, [], 0
         self._flushed_at = time.monotonic()
         if segment is None:
             return
         before = segment.size
-        self._make_room(sum(map(len, entries)) // 2)
+        self._make_room(self._bytes // 2)
         if not self._path.exists():
             # Writing into a deleted file succeeds, and what was written is lost.
             raise FileNotFoundError(f"{self._path} was deleted")
-        segment.write(entries)
-        self._counts.entries += len(entries)
+        segment.write(self._entries)
+        self._counts.entries += len(self._entries)
         self._counts.bytes += segment.size - before
+        self._entries, self._bytes = [], 0
         # A segment holds as much data as its checkpoint at least, so that checkpoints take at most half of a folder.
         self.is_full = segment.size - self._opened_size >= max(self._segment_bytes, self._opened_size)
 

@@ -79,13 +79,20 @@ class JournalFile:
         self._thread.join(seconds)
 
     def _write(self) -> None:
+        rest = memoryview(b"")
         try:
-            while lines := self._next():
-                self._write_all(lines)
+            while rest := memoryview(self._next()):
+                while rest:
+                    rest = rest[os.write(self._descriptor, rest) :]
         except OSError as error:
             log.error("Journal can no longer be written", error=str(error))
             with self._changed:
                 self._has_failed = True
+                # A line of which only the beginning was written ends in the rest, and counts as dropped.
+                self._waiting.append(bytes(rest))
+                self.dropped_lines += sum(lines.count(b"\n") for lines in self._waiting)
+                self._waiting.clear()
+                self._waiting_bytes = 0
         finally:
             os.close(self._descriptor)
 
@@ -98,8 +105,3 @@ class JournalFile:
             self._waiting.clear()
             self._waiting_bytes = 0
             return lines
-
-    def _write_all(self, lines: bytes) -> None:
-        rest = memoryview(lines)
-        while rest:
-            rest = rest[os.write(self._descriptor, rest) :]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import threading
 from typing import TextIO
 
@@ -43,9 +44,14 @@ class TurnBuffer:
         """Does nothing: loggers flush after each line, which the buffer avoids."""
 
     def drain(self) -> None:
-        """Writes the buffered lines, unless the stream has been closed."""
+        """Writes the buffered lines, unless the stream has been closed.
+
+        Those that it does not take, since its reader is gone or its disk is full, are lost without a word: an exception
+        would be logged, and so be the next line that it does not take, without an end.
+        """
         with self._lock:
             waiting, self._waiting, self._due_in = self._waiting, [], None
             if waiting and not self._stream.closed:
-                self._stream.write("".join(waiting))
-                self._stream.flush()
+                with contextlib.suppress(OSError):
+                    self._stream.write("".join(waiting))
+                    self._stream.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.messages.now import Now
@@ -12,19 +13,27 @@ from scheduler.objects.meta import ApiObject, Condition
 from scheduler.objects.pod import Pod
 from scheduler.objects.timestamps import format_seconds
 
-LOST_NANOSECONDS = 60 * 10**9
+LOST_SECONDS = 60.0
 """Time for the watch to show a granted deletion."""
 BUDGET_SECONDS = 30.0
 """Seconds after which a budget's status is taken to count a victim as gone, even if no change of it was seen."""
+
+
+class _Leaving(Struct, frozen=True, gc=False):
+    """When the deletion was granted, monotonic and as the API's text, and the condition that was written before, if the
+    pod had none."""
+
+    granted_at: float
+    since: str
+    condition: Condition | None
 
 
 class GrantedDeletions:
     __slots__ = ("_leaving", "_uncounted")
 
     def __init__(self) -> None:
-        self._leaving: dict[str, tuple[str, Condition | None]] = {}
-        """UID of each victim until the watch shows that it is gone → when its deletion was granted, and the condition
-        that was written before, if it had none."""
+        self._leaving: dict[str, _Leaving] = {}
+        """By UID, the victims until the watch shows that they are gone."""
         self._uncounted: dict[str, tuple[float, PodInfo]] = {}
         """UID of each victim until the status of the budgets can be expected to count it → when (monotonic), in that
         order."""
@@ -41,7 +50,7 @@ class GrantedDeletions:
 
     def leaves(self, uid: str, condition: Condition | None, now: Now) -> None:
         """Record that the pod has this condition and terminates, before the watch shows it."""
-        self._leaving[uid] = format_seconds(now.wall), condition
+        self._leaving[uid] = _Leaving(now.monotonic, format_seconds(now.wall), condition)
 
     def gone(self, uid: str) -> None:
         self._leaving.pop(uid, None)
@@ -50,7 +59,7 @@ class GrantedDeletions:
         """Whether a deletion was granted some time ago, and the pod, as the API server shows it, does not terminate:
         etcd was restored to an earlier state. It is forgotten then."""
         leaving = self._leaving.get(pod.metadata.uid) if self._leaving else None
-        if leaving is None or pod.is_terminating or leaving[0] > format_seconds(now.wall - LOST_NANOSECONDS):
+        if leaving is None or pod.is_terminating or now.monotonic - leaving.granted_at < LOST_SECONDS:
             return False
         self.gone(pod.metadata.uid)
         return True
@@ -60,12 +69,11 @@ class GrantedDeletions:
         leaving = self._leaving.get(pod.metadata.uid) if self._leaving else None
         if leaving is None or pod.metadata.deletion_timestamp is not None:
             return pod
-        since, condition = leaving
-        status = pod.status
+        condition, status = leaving.condition, pod.status
         if condition is not None:
             others = [each for each in status.conditions if each.type != condition.type]
             status = msgspec.structs.replace(status, conditions=(*others, condition))
-        metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=since)
+        metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=leaving.since)
         return msgspec.structs.replace(pod, metadata=metadata, status=status)
 
     def budget_shown(self, namespace: str) -> None:

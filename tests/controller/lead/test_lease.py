@@ -216,6 +216,24 @@ async def test_one_failed_renewal_is_no_loss(cluster: EmbeddedCluster, client: A
         assert one.token.is_held()
 
 
+async def test_one_request_that_hangs_is_no_loss(cluster: EmbeddedCluster, client: ApiClient) -> None:
+    settings = replace(FAST, lease_duration=4.0, renew_deadline=3.0, retry_period=0.05)
+    token, won = LeaseToken(), asyncio.Event()
+    task = asyncio.create_task(LeaseElector(client, settings, Claimant("one"), token, on_won=won.set).run())
+    await asyncio.wait_for(won.wait(), WAIT_SECONDS)
+    renewed = [(await read(client, PATH))["spec"]["renewTime"]]
+    cluster.faults.delay("PUT", "/leases", 30.0, times=1)
+    await until(lambda: not cluster.faults.rules)
+    renewed += [(await read(client, PATH))["spec"]["renewTime"]]
+    async with asyncio.timeout(WAIT_SECONDS):
+        while renewed[-1] == renewed[-2] and not task.done():
+            renewed[-1] = (await read(client, PATH))["spec"]["renewTime"]
+    assert not task.done()
+    assert token.is_held()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 @pytest.mark.parametrize(
     ("settings", "text"),
     [

@@ -37,7 +37,7 @@ from scheduler.controller.record.segments import (
     segments_in,
 )
 from scheduler.engine.engine import Engine
-from scheduler.engine.recording.door import Beginning, Checkpoint, History, RecordedEngine
+from scheduler.engine.recording.door import Beginning, Checkpoint, Entry, History, NextPod, RecordedEngine
 from scheduler.errors import ConfigurationError
 from scheduler.messages.now import Now
 from scheduler.simulate.changes import carry_out
@@ -271,6 +271,19 @@ def test_a_disk_that_fails_to_close_a_file_does_not_end_the_recording(tmp_path: 
         disk.take(object())  # type: ignore[arg-type]  # nothing that can be encoded
     assert disk.has_failed
     assert disk._segment is None
+
+
+def test_entries_of_a_write_that_fails_are_counted_as_lost(tmp_path: Path) -> None:
+    counts = RecorderCounts()
+    disk = _Disk(RecordSettings(tmp_path), About("run", "version", "code", {}), 2**20, counts)
+    with (tmp_path / "segment").open("wb", buffering=0) as file:
+        disk._segment = SegmentWriter(file, b"")
+        disk._path = tmp_path / "deleted meanwhile"
+        for _ in range(3):
+            disk.take(Entry(NextPod(), Now(1.0, 1), ()))
+        disk.flush()
+    assert disk.has_failed
+    assert (counts.entries, counts.lost) == (0, 3)
 
 
 def test_a_disk_that_fails_loses_a_stretch_of_time_and_neither_decisions_nor_what_comes_later(tmp_path: Path) -> None:

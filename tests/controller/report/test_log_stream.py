@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from io import StringIO
 
@@ -80,3 +81,30 @@ def test_what_comes_after_the_stream_was_closed_is_dropped() -> None:
     stream.close()
     lines.write("too late\n")
     assert stream.writes == []
+
+
+class Full(Counting):
+    """A file on a disk that is full until ``has_room``."""
+
+    has_room = False
+
+    def write(self, text: str) -> int:
+        if not self.has_room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(text)
+
+
+async def test_lines_that_a_full_disk_does_not_take_are_no_error_and_later_ones_are_written() -> None:
+    stream, errors = Full(), list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+    lines = TurnBuffer(stream)
+    lines.write("lost\n")
+    await asyncio.sleep(0)
+    stream.has_room = True
+    lines.write("later\n")
+    await asyncio.sleep(0)
+    assert (stream.writes, errors) == (["later\n"], [])
+
+
+def test_without_a_loop_a_full_disk_is_no_error_for_who_logs() -> None:
+    TurnBuffer(Full()).write("lost\n")

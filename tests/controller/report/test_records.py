@@ -209,6 +209,28 @@ def test_a_disk_that_stands_still_costs_lines_that_are_counted_and_no_time(
     assert (tmp_path / "journal").read_bytes().count(b"\n") == 11
 
 
+def test_a_disk_that_fails_costs_lines_that_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stands, goes, write = threading.Event(), threading.Event(), os.write
+
+    def failing_write(descriptor: int, data: bytes) -> int:
+        if not goes.is_set():
+            stands.set()
+            assert goes.wait(WAIT_SECONDS)
+            return write(descriptor, data[:8])
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(os, "write", failing_write)
+    file = JournalFile(tmp_path / "journal")
+    file.append(b"first\nsecond\nthird\n", 3)
+    assert stands.wait(WAIT_SECONDS)
+    for _ in range(100):
+        file.append(b"later\n", 1)
+    goes.set()
+    file.close(WAIT_SECONDS)
+    assert file.dropped_lines == 102
+    assert (tmp_path / "journal").read_bytes() == b"first\nse"
+
+
 @pytest.mark.parametrize("format", ["json", "text"])
 def test_a_traceback_shows_no_local_variables(format: str) -> None:
     stream = io.StringIO()
