@@ -236,6 +236,9 @@ class PreFilterPlugin(Plugin):
 
 
 class FilterPlugin(Plugin):
+    needs_pre_filter: ClassVar[bool] = False
+    """``filter`` can do nothing without ``pre_filter``, which is then asked where a profile leaves it out, too."""
+
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
         """Which rows fit; None = all do. ``state`` is EMPTY_STATE for plugins without ``pre_filter``."""
         raise NotImplementedError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -160,7 +160,7 @@ def build_profile(
         plugins=in_order,
         queue_sort=at(Point.QUEUE_SORT)[0],  # type: ignore[arg-type]
         pre_enqueue_plugins=at(Point.PRE_ENQUEUE),  # type: ignore[arg-type]
-        pre_filter_plugins=at(Point.PRE_FILTER),  # type: ignore[arg-type]
+        pre_filter_plugins=_pre_filters(at(Point.PRE_FILTER), at(Point.FILTER)),
         filter_plugins=keepers + at(Point.FILTER),  # type: ignore[operator]
         stepwise_plugins=tuple([plugin for plugin in at(Point.FILTER) if isinstance(plugin, StepwisePlugin)]),
         looking_plugins=tuple([plugin for plugin in in_order if isinstance(plugin, LookingPlugin)]),
@@ -188,6 +188,16 @@ def build_profile(
         ),
         node_scope=EVERYTHING if scope is None else scope.selector,
     )
+
+
+def _pre_filters(listed: Sequence[Plugin], filters: Sequence[Plugin]) -> tuple[PreFilterPlugin, ...]:
+    """The PreFilter plugins of a profile, and those of its Filter plugins that need their own one."""
+    needed = [
+        plugin
+        for plugin in filters
+        if isinstance(plugin, FilterPlugin) and plugin.needs_pre_filter and plugin not in listed
+    ]
+    return tuple([plugin for plugin in (*listed, *needed) if isinstance(plugin, PreFilterPlugin)])
 
 
 def _make(

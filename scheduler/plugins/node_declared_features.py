@@ -46,6 +46,7 @@ class NodeDeclaredFeatures(PreFilterPlugin, FilterPlugin):
     """See docs/kube-scheduler/plugins.md §3.20."""
 
     name = "NodeDeclaredFeatures"
+    needs_pre_filter = True
     reads = Reads.NODE
     fragment_reads = FragmentReads.TEMPLATE
 

@@ -82,6 +82,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
     """Reference plugins.md §3.13, volumes.md §7."""
 
     name = "VolumeRestrictions"
+    needs_pre_filter = True
 
     def concerns(self, pod: PodInfo) -> bool:
         return any(volume.persistent_volume_claim is not None for volume in pod.pod.spec.volumes) or bool(disks_of(pod))

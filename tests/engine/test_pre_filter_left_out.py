@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.testing.fragments import affinity_json, pod_term, spread_json
 from tests.builders import claim, csi_node, volume
 from tests.engine.driver import Cluster
 
@@ -53,3 +54,33 @@ def test_volumes_beyond_the_limit_are_refused_without_the_pre_filter_too() -> No
     cluster.pod("p", claims=["c1"])
     cluster.settle()
     assert "2 node(s) exceed max volume count" in cluster.attempt("p").message
+
+
+@pytest.mark.parametrize(
+    "pre_filter",
+    [
+        "NodePorts",
+        "NodeResourcesFit",
+        "InterPodAffinity",
+        "PodTopologySpread",
+        "VolumeBinding",
+        "VolumeRestrictions",
+        "NodeDeclaredFeatures",
+        "DynamicResources",
+    ],
+)
+def test_a_filter_that_needs_its_pre_filter_has_it_where_the_profile_leaves_it_out(pre_filter: str) -> None:
+    cluster = cluster_without(pre_filter)
+    cluster.pod(
+        "p",
+        cpu="1",
+        claims=["c1"],
+        labels={"app": "web"},
+        ports=[80],
+        affinity=affinity_json(anti_required=[pod_term({"app": "web"})]),
+        spread=[spread_json(ZONE, {"app": "web"})],
+    )
+    cluster.pod("large", cpu="1000")
+    cluster.settle()
+    assert cluster.node_of("p") == "b"
+    assert "2 Insufficient cpu" in cluster.attempt("large").message

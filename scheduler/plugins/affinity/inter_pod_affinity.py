@@ -101,6 +101,7 @@ class InterPodAffinity(CountingPlugin, PreScorePlugin, GroupScoringPlugin, Extre
     """See docs/kube-scheduler/plugins.md §3.11."""
 
     name = "InterPodAffinity"
+    needs_pre_filter = True
     reads_lowest = True
     Args = InterPodAffinityArgs
     reads = Reads.NODE

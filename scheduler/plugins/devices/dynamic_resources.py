@@ -93,6 +93,7 @@ class DynamicResources(
     """Reference dra.md. It keeps answers of its own, by what pods ask for: claims are not part of a pod's template."""
 
     name = "DynamicResources"
+    needs_pre_filter = True
     Args = DynamicResourcesArgs
 
     def __init__(self, args: DynamicResourcesArgs | None = None) -> None:

@@ -101,6 +101,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     """See docs/kube-scheduler/plugins.md §3.8."""
 
     name = "NodeResourcesFit"
+    needs_pre_filter = True
     Args = NodeResourcesFitArgs
     reads = Reads.NODE | Reads.USAGE
     fragment_reads = FragmentReads.TEMPLATE

@@ -92,6 +92,7 @@ class PodTopologySpread(ScopedPlugin, CountingPlugin, PreScorePlugin, GroupScori
     """See docs/kube-scheduler/plugins.md §3.12."""
 
     name = "PodTopologySpread"
+    needs_pre_filter = True
     Args = PodTopologySpreadArgs
     reads = Reads.NODE | Reads.FEASIBLE
     fragment_reads = FragmentReads.CLUSTER

@@ -102,6 +102,7 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
     """Reference plugins.md §3.15, volumes.md §2."""
 
     name = "VolumeBinding"
+    needs_pre_filter = True
     Args = VolumeBindingArgs
 
     def __init__(self, args: VolumeBindingArgs | None = None) -> None:
