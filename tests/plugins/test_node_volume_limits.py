@@ -185,7 +185,7 @@ def test_the_same_volume_inline_and_behind_a_claim_of_one_pod_counts_once() -> N
         {"azureDisk": {"diskName": "disk-1", "diskURI": "/disk-1", "kind": "Shared"}},
     ],
 )
-def test_an_in_tree_volume_that_no_driver_could_attach_counts_as_one_and_ends_no_attempt(source: dict[str, Any]) -> None:
+def test_an_in_tree_volume_that_no_driver_could_attach_counts_and_ends_no_attempt(source: dict[str, Any]) -> None:
     driver = "ebs.csi.aws.com" if "awsElasticBlockStore" in source else "disk.csi.azure.com"
     objects = [
         builders.csi_node("n1", {driver: 1}),
