@@ -27,7 +27,7 @@ class Feasible:
         self.is_whole_class = is_whole_class
         """Whether these are exactly the rows on which the class fits: then its cached totals are valid."""
         self.is_sample = False
-        """Whether the search ends where enough rows are found, so that other rows are compared in each decision."""
+        """Whether the search ended before it had found all of them: the next decision of the class compares others."""
         self.beside_nominated: RowRefusals = NO_REFUSALS
         """Refusals of the rows that refuse the pod beside those nominated there. They precede the class's, ..."""
         self.refusals: dict[int, Refusal] = {}

@@ -298,10 +298,9 @@ def _sample(run: Run, feasible: Feasible) -> Refusal | None:
     sample = take_sample(candidates, feasible.rows, context.next_start, wanted, run.refused_first, failing)
     context.next_start = (context.next_start + sample.seen) % context.total_nodes
     attempt.evaluated_nodes = sample.seen
-    feasible.is_sample = wanted < len(candidates)
     if len(sample.rows) < feasible.count:
         feasible.rows = sample.rows
-        feasible.is_whole_class = False
+        feasible.is_whole_class, feasible.is_sample = False, True
     return feasible.error_on(filters, sample.failed) if sample.failed >= 0 else None
 
 

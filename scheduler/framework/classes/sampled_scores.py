@@ -111,8 +111,9 @@ class SampledScores:
             except Exception as error:
                 raise PluginError(slot.name, "Score", error) from error
             if share is None:
-                # Where it holds that the plugin skips, it is not asked about the next sample.
-                self._sum = None
+                if slot in self._known_slots:
+                    # As long as that holds, the plugin is not asked about the next sample.
+                    self._sum = None
                 continue
             self._of_sample[slot.name] = share
             if isinstance(share, int):
