@@ -42,6 +42,8 @@ class PodClass:
     """The shared answers of one class in one profile."""
 
     __slots__ = (
+        "_sampled_scores",
+        "_score_plugins",
         "_weighed",
         "filters",
         "is_known",
@@ -50,7 +52,6 @@ class PodClass:
         "overlays",
         "permit_plugins",
         "reserve_plugins",
-        "sampled_scores",
         "scores",
         "unconcerned",
     )
@@ -64,9 +65,9 @@ class PodClass:
         self.permit_plugins = tuple([one for one in profile.permit_plugins if one.name not in unconcerned])
         self.filters = ClassFilters(profile.pre_filter_plugins, profile.filter_plugins, unconcerned)
         self.scores = ClassScores(profile.score_plugins, unconcerned)
-        """Of all rows that fit, ..."""
-        self.sampled_scores = SampledScores(profile.score_plugins, unconcerned)
-        """... and of samples of them, where a decision looks at no more."""
+        """Of all rows that fit."""
+        self._score_plugins = profile.score_plugins
+        self._sampled_scores: SampledScores | None = None
         self.overlays: dict[int, NominatedOverlay] = {}
         """Priority → the rows on which pods of that priority do not fit beside nominated ones."""
         self.is_known = False
@@ -74,6 +75,13 @@ class PodClass:
         self.nbytes = 0
         """The size of the columns at the last call of ``weigh``."""
         self._weighed = -1
+
+    @property
+    def sampled_scores(self) -> SampledScores:
+        """Of samples of the rows that fit, where a decision looks at no more."""
+        if self._sampled_scores is None:
+            self._sampled_scores = SampledScores(self._score_plugins, self.unconcerned)
+        return self._sampled_scores
 
     def overlay(self, priority: int, plugins: Sequence[FilterPlugin]) -> NominatedOverlay:
         """The rows on which pods of this priority do not fit beside nominated ones; ``plugins`` are the profile's."""
@@ -92,11 +100,12 @@ class PodClass:
 
     def weigh(self) -> int:
         """The number of bytes by which the columns have grown since the last call."""
-        columns_made = self.filters.columns_made + self.scores.columns_made + self.sampled_scores.columns_made
+        sampled = self._sampled_scores
+        columns_made = self.filters.columns_made + self.scores.columns_made + (sampled.columns_made if sampled else 0)
         if columns_made == self._weighed:
             return 0
         self._weighed = columns_made
-        before, self.nbytes = self.nbytes, self.filters.nbytes + self.scores.nbytes + self.sampled_scores.nbytes
+        before, self.nbytes = self.nbytes, self.filters.nbytes + self.scores.nbytes + (sampled.nbytes if sampled else 0)
         return self.nbytes - before
 
 
