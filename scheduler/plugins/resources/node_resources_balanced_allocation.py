@@ -172,7 +172,8 @@ def _few_of_two(one: ResourceTerm, other: ResourceTerm, view: View, rows: Sequen
             before_other, after_other = min(before_other, 1.0), 1.0
         before = int((1 - abs(before_one - before_other) / 2) * 100.0)
         after = int((1 - abs(after_one - after_other) / 2) * 100.0)
-        scores.append(_bounded(50 + (50 + after - before) // 2))
+        score = 50 + (50 + after - before) // 2
+        scores.append(score if 0 <= score <= MAX_NODE_SCORE else _bounded(score))
     return scores
 
 

@@ -111,7 +111,7 @@ class ResourceScoring(Struct, frozen=True):
                 scores.append(0)
             else:
                 mean = total // weights if shape is None else _rounded(total / weights)
-                scores.append(min(max(mean, 0), MAX_NODE_SCORE))
+                scores.append(mean if 0 <= mean <= MAX_NODE_SCORE else min(max(mean, 0), MAX_NODE_SCORE))
         return scores
 
     def _percents(self, allocatable: Column, requested: Column, offer: Offer, rows: Rows) -> Scores:
