@@ -20,7 +20,10 @@ from scheduler.objects.node import Node, NodeSpec
 from scheduler.objects.quantity import in_int64
 from scheduler.objects.resources import ResourceVector, allocatable_of
 
+Rows = slice | npt.NDArray[np.int64]
 Int64Column = npt.NDArray[np.int64]
+Block = npt.NDArray[np.int64]
+"""One line a resource, one entry a row."""
 Int32Column = npt.NDArray[np.int32]
 Item = TypeVar("Item", bound=np.generic)
 
@@ -32,10 +35,18 @@ INT64_COLUMNS = (
     "requested_cpu",
     "requested_memory",
     "requested_storage",
+    "pod_count",
     "non_zero_cpu",  # as requested, with defaults for pods that request nothing
     "non_zero_memory",
-    "pod_count",
 )
+"""They are the lines of one matrix: what a plugin reads of several of them for some rows is one step then."""
+
+_REQUESTED_FROM, _NON_ZERO_FROM = INT64_COLUMNS.index("requested_cpu"), INT64_COLUMNS.index("non_zero_cpu")
+COUNTABLE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
+"""The resources with columns of their own: each node states them."""
+USUAL_RESOURCES = ("cpu", "memory")
+"""The resources that nearly every pod asks for, and every score of resources is about unless configured."""
+_USUAL = slice(0, len(USUAL_RESOURCES))
 
 _PUBLIC_COLUMNS = (*INT64_COLUMNS, "exists", "unschedulable", "taint_set", "feature_set", "row_version")
 
@@ -88,7 +99,7 @@ class NodeColumns:
 
     def __init__(self, vocabulary: TableVocabulary | None, capacity: int) -> None:
         self._begin(vocabulary or TableVocabulary(), capacity)
-        self._arrays: dict[str, Int64Column] = {name: np.zeros(capacity, np.int64) for name in INT64_COLUMNS}
+        self._put_matrix(np.zeros((len(INT64_COLUMNS), capacity), np.int64))
         self._exists: npt.NDArray[np.bool_] = np.zeros(capacity, np.bool_)
         self._unschedulable: npt.NDArray[np.bool_] = np.zeros(capacity, np.bool_)
         self._taint_set: Int32Column = np.zeros(capacity, np.int32)
@@ -108,8 +119,14 @@ class NodeColumns:
         """Grows when a node comes, goes, or changes in what a decision reads of it; heartbeats do not count."""
         self._capacity = capacity
         self._offers: dict[str, Offer] = {}
+        self._usual_offer: Offer | None = None
         self._always: dict[str, tuple[Int64Column, Int64Column]] = {}
-        """What ``amounts`` says of the resources that nearly every pod asks for."""
+        """What ``amounts`` says of USUAL_RESOURCES."""
+
+    def _put_matrix(self, matrix: Block) -> None:
+        """``matrix``: one line each of INT64_COLUMNS, perhaps without the last ones."""
+        self._matrix = matrix
+        self._arrays: dict[str, Int64Column] = dict(zip(INT64_COLUMNS, matrix, strict=False))
 
     def allocatable(self, resource: str) -> Int64Column:
         """What the nodes offer of a resource, by its name: milli-CPU, bytes, pods, or units of any other; 0 where a
@@ -145,9 +162,24 @@ class NodeColumns:
         known = self._always.get(resource)
         if known is None:
             known = self.allocatable(resource), self.requested(resource)
-            if resource in ("cpu", "memory"):
+            if resource in USUAL_RESOURCES:
                 self._always[resource] = known
         return known
+
+    def countable_at(self, rows: Rows) -> tuple[Block, Block]:
+        """What the nodes of these rows offer, and what their pods take: a line each of COUNTABLE_RESOURCES. Don't
+        mutate them."""
+        offered, requested = slice(0, _REQUESTED_FROM), slice(_REQUESTED_FROM, _NON_ZERO_FROM)
+        return self._lines(offered, rows), self._lines(requested, rows)
+
+    def usual_at(self, rows: Rows, *, with_defaults: bool) -> tuple[Block, Block]:
+        """The same of USUAL_RESOURCES; ``with_defaults``: pods that request nothing of one take a default."""
+        first = _NON_ZERO_FROM if with_defaults else _REQUESTED_FROM
+        return self._lines(_USUAL, rows), self._lines(slice(first, first + len(USUAL_RESOURCES)), rows)
+
+    def _lines(self, lines: slice, rows: Rows) -> Block:
+        # Of a list of rows from all rows that there is room for, as lines that are cut short are copied first.
+        return self._matrix[lines, rows] if isinstance(rows, slice) else self._matrix[lines].take(rows, axis=1)
 
     def is_nowhere(self, resource: str) -> bool:
         """Whether no node offers any of a resource, and no pod takes any."""
@@ -164,6 +196,13 @@ class NodeColumns:
         offer = self._offers.get(resource)
         if offer is None or offer.node_version != self.node_version or len(offer.divisor) != self.size:
             offer = self._offers[resource] = Offer(allocatable, self.node_version)
+        return offer
+
+    def usual_offer(self) -> Offer:
+        """The same about the lines of USUAL_RESOURCES."""
+        offer = self._usual_offer
+        if offer is None or offer.node_version != self.node_version or offer.divisor.shape[1] != self.size:
+            offer = self._usual_offer = Offer(self._matrix[_USUAL, : self.size], self.node_version)
         return offer
 
     def label(self, key: str) -> Int32Column:
@@ -269,7 +308,7 @@ class NodeColumns:
                 self._requested.add(name, row, amount)
 
     def _copy_columns(self, source: NodeColumns) -> None:
-        self._arrays = {name: array.copy() for name, array in source._arrays.items()}
+        self._put_matrix(source._matrix.copy())
         self._exists = source._exists.copy()
         self._unschedulable = source._unschedulable.copy()
         self._taint_set = source._taint_set.copy()
@@ -285,8 +324,9 @@ class NodeColumns:
             grown[: len(array)] = array
             return grown
 
-        for name, array in self._arrays.items():
-            self._arrays[name] = longer(array)  # type: ignore[assignment]
+        matrix = np.zeros((len(self._matrix), more), np.int64)
+        matrix[:, : self._matrix.shape[1]] = self._matrix
+        self._put_matrix(matrix)
         for attribute in ("_exists", "_unschedulable", "_taint_set", "_feature_set", "_row_version"):
             setattr(self, attribute, longer(getattr(self, attribute)))
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.label_columns import LabelColumn
+from scheduler.cluster.node_columns import Rows
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.vocabulary import REPELLING_EFFECTS
 from scheduler.objects.node import Node
@@ -22,7 +23,6 @@ from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.steps import Pace, Steps, run_to_end
 
 Mask = npt.NDArray[np.bool_]
-Rows = slice | npt.NDArray[np.int64]
 
 NEEDS_LABEL = (Operator.IN, Operator.EXISTS, Operator.GREATER, Operator.LESS)
 """Operators that a node without the label does not meet."""

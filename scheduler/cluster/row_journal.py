@@ -43,7 +43,7 @@ class RowJournal:
     """A bounded list of (row, flags); its version is the number of entries so far. A reader that fell behind must start
     afresh."""
 
-    __slots__ = ("_answer", "_asked", "_entries", "_first", "limit", "version")
+    __slots__ = ("_answer", "_asked", "_entries", "_first", "_node_changed", "_usage_changed", "limit", "version")
 
     def __init__(self, limit: int = 8192) -> None:
         self.limit = limit
@@ -51,6 +51,8 @@ class RowJournal:
         self._first = 0
         self.version = 0
         """Grows by one with each entry: what a reader that is up to date remembers."""
+        self._node_changed = self._usage_changed = 0
+        """The versions since the last entries with these flags."""
         self._asked = (0, 0, 0)
         """The last question for changes, with where the journal ended then, and ..."""
         self._answer: RowChanges | None = NO_CHANGES
@@ -60,6 +62,10 @@ class RowJournal:
         entries = self._entries
         entries.append(row << _FLAGS | flags)
         self.version += 1
+        if flags & NODE_CHANGED:
+            self._node_changed = self.version
+        if flags & USAGE_CHANGED:
+            self._usage_changed = self.version
         if len(entries) > 2 * self.limit:
             del entries[: self.limit]
             self._first += self.limit
@@ -105,7 +111,8 @@ class RowJournal:
             return RowChanges(flags, few)
         # A slice of an array is a copy: the journal may go on.
         many = np.frombuffer(entries[start:], np.int64)
-        return RowChanges(int(np.bitwise_or.reduce(many)) & _ALL_FLAGS, {}, many >> _FLAGS)
+        flags = NODE_CHANGED * (self._node_changed > version) | USAGE_CHANGED * (self._usage_changed > version)
+        return RowChanges(flags, {}, many >> _FLAGS)
 
     def fork(self) -> RowJournal:
         """The same entries; readers of this one may go on reading from the fork where they stopped here."""
@@ -113,6 +120,7 @@ class RowJournal:
         other._entries = self._entries[:]
         other._first = self._first
         other.version = self.version
+        other._node_changed, other._usage_changed = self._node_changed, self._usage_changed
         return other
 
     def __iter__(self) -> Iterator[tuple[int, int]]:

@@ -232,7 +232,7 @@ class NodeTable(NodeColumns):
         other.priorities = None if self.priorities is None else self.priorities.fork()
         other._row_of = self._row_of.fork()
         other._free = self._free[:]
-        other._offers = dict(self._offers)
+        other._offers, other._usual_offer = dict(self._offers), self._usual_offer
         other._copy_columns(self)
         other._labels = self._labels.fork()
         other._selected = self._selected.fork()

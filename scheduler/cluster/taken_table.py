@@ -37,7 +37,7 @@ class TakenTable(NodeTable):
         self.names = [source.names[row] for row in rows]
         self.pods = [dict(source.pods[row]) for row in rows]
         self._private_rows = self._parent = None
-        self._arrays = {name: array[taken] for name, array in source._arrays.items()}
+        self._put_matrix(source._matrix.take(taken, axis=1))
         self.__dict__.update(self._arrays)
 
     def add_pod_to(self, row: int, info: PodInfo) -> None:
@@ -134,6 +134,7 @@ _MADE_LATER: Final[Mapping[str, Callable[[TakenTable], object]]] = {
     "versions": lambda _: Versions(),
     "_row_of": _row_of,
     "_offers": lambda _: {},
+    "_usual_offer": lambda _: None,
     "_always": lambda _: {},
     "_free": lambda _: [],
 }

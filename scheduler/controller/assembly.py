@@ -181,8 +181,8 @@ class Assembly:
         if self._is_synced and not self.sink.open_writes:
             self._was_idle.set()
 
-    def _may_pop(self) -> bool:
-        return self._is_synced and self.sink.has_room and self._leadership.is_held()
+    def _may_pop(self, pods_before: int) -> bool:
+        return self._is_synced and self.sink.has_room_for(pods_before + 1) and self._leadership.is_held()
 
     def _carrier(self) -> CommandCarrier:
         requests = WriteRequests(self.client, self._settings.writer)

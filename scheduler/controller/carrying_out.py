@@ -36,9 +36,8 @@ class CommandSink(Protocol):
         """The number of writes queued or under way, without events."""
         ...
 
-    @property
-    def has_room(self) -> bool:
-        """Whether there is room for the writes of another pod."""
+    def has_room_for(self, pods: int) -> bool:
+        """Whether there is room for the writes of this many further pods."""
         ...
 
     def start(self) -> None: ...
@@ -89,9 +88,8 @@ class CommandCarrier:
     def open_writes(self) -> int:
         return self._writer.open_writes + self._extenders.open_writes + self._plugins.open_writes
 
-    @property
-    def has_room(self) -> bool:
-        return self._writer.has_room
+    def has_room_for(self, pods: int) -> bool:
+        return self._writer.has_room_for(pods)
 
     def start(self) -> None:
         self._events.start()

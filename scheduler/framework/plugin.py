@@ -267,6 +267,9 @@ class PreScorePlugin(Plugin):
 
 
 class ScorePlugin(Plugin):
+    stays_in_range: ClassVar[bool] = False
+    """Whether no score is ever below 0 or above 100: where many are stored they are not looked at for that."""
+
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
         """Raw scores, int64, one a row asked. May be asked for infeasible rows too, whose scores are never read,
         unless ``reads`` has FEASIBLE."""

@@ -8,23 +8,15 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.node_columns import Int64Column
+from scheduler.cluster.node_columns import INT64_COLUMNS, Block, Int64Column, Rows
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.objects.resources import ResourceVector
 
 Matrix = npt.NDArray[np.int64]
 
-_KEPT = (
-    "allocatable_cpu",
-    "allocatable_memory",
-    "allocatable_storage",
-    "allocatable_pods",
-    "requested_cpu",
-    "requested_memory",
-    "requested_storage",
-    "pod_count",
-)
+_KEPT = INT64_COLUMNS.index("non_zero_cpu")
+"""How many of the columns there are."""
 
 
 class Inexact(Exception):
@@ -49,7 +41,7 @@ class WhatIfTable(NodeTable):
         listed = rows.tolist()
         self.names = [source.names[row] for row in listed]
         self.nodes = [source.nodes[row] for row in listed]
-        self._arrays = {name: getattr(source, name)[rows] for name in _KEPT}
+        self._put_matrix(source._matrix[:_KEPT].take(rows, axis=1))
         self._exists = source.exists[rows]
         self._unschedulable = source.unschedulable[rows]
         self._taint_set = source.taint_set[rows]
@@ -75,6 +67,11 @@ class WhatIfTable(NodeTable):
     def requested(self, resource: str) -> Int64Column:
         changing = self._changing.get(resource)
         return super().requested(resource) if changing is None else changing
+
+    def usual_at(self, rows: Rows, *, with_defaults: bool) -> tuple[Block, Block]:
+        if with_defaults:
+            raise Inexact("what pods take with defaults")
+        return super().usual_at(rows, with_defaults=False)
 
     def is_nowhere(self, resource: str) -> bool:
         return resource not in self._changing and super().is_nowhere(resource)

@@ -115,7 +115,7 @@ async def read_lists(engine: Engine, client: CannedClient, counts: Mapping[Kind,
     """The engine learns the client's objects by reflectors and loop. Seconds of CPU, the longest step in seconds, and
     what keeps all objects alive."""
     inbox = Inbox()
-    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: False)
+    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda _: False)
     reflectors = [Reflector(kind, client, inbox, Reading(PAGE), step=loop.steps.step) for kind in counts]
     started = time.process_time()
     scheduling = asyncio.create_task(loop.run())

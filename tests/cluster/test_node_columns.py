@@ -8,9 +8,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cluster.node_columns import INT64_COLUMNS
+from scheduler.cluster.node_columns import COUNTABLE_RESOURCES, INT64_COLUMNS
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
+from scheduler.cluster.taken_table import TakenTable
 from scheduler.testing.objects import node, pod
 
 COLUMNS = (*INT64_COLUMNS, "exists", "unschedulable", "taint_set", "feature_set", "row_version")
@@ -34,6 +35,34 @@ def test_columns_are_those_of_a_table_that_was_never_read_before(steps: Sequence
         np.testing.assert_array_equal(getattr(read.fork(), column), getattr(unread, column))
     for found, expected in zip(read.amounts("memory"), unread.amounts("memory"), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+@given(st.lists(st.tuples(st.sampled_from(("node", "pod", "drop")), st.integers(0, 40)), min_size=1), st.data())
+def test_lines_of_several_resources_are_those_of_their_columns(
+    steps: Sequence[tuple[str, int]], data: st.DataObject
+) -> None:
+    table = NodeTable()
+    for number, (what, name) in enumerate(steps):
+        if what == "node":
+            table.put_node(node(f"n{name}", cpu=f"{number + 1}"))
+        elif what == "pod":
+            table.add_pod(PodInfo(pod(f"p{number}", memory=str(number), node=f"n{name}")))
+        else:
+            table.drop_node(f"n{name}")
+    some = np.array(data.draw(st.lists(st.integers(0, table.size - 1))) if table.size else [], np.int64)
+    for seen, rows in (
+        (table, some),
+        (table.fork(), slice(0, table.size)),
+        (TakenTable(table, some.tolist()), slice(0, len(some))),
+    ):
+        offered, taken = seen.countable_at(rows)
+        for place, resource in enumerate(COUNTABLE_RESOURCES):
+            np.testing.assert_array_equal(offered[place], seen.allocatable(resource)[rows])
+            np.testing.assert_array_equal(taken[place], seen.requested(resource)[rows])
+        with_defaults = seen.usual_at(rows, with_defaults=True)[1]
+        np.testing.assert_array_equal(with_defaults, [seen.non_zero_cpu[rows], seen.non_zero_memory[rows]])
+        for found, expected in zip(seen.usual_at(rows, with_defaults=False), (offered[:2], taken[:2]), strict=True):
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_a_column_is_another_once_a_row_has_come_and_the_same_until_then() -> None:

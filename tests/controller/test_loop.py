@@ -40,7 +40,7 @@ def pods(count: int) -> list[Stimulus]:
 async def test_pods_that_are_fed_are_decided_in_order() -> None:
     commands: list[Command] = []
     inbox = Inbox()
-    loop = SchedulingLoop(RoundRobinEngine(), inbox, commands.append, lambda: True)
+    loop = SchedulingLoop(RoundRobinEngine(), inbox, commands.append, lambda _: True)
     inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), *pods(3)])
     async with looping(loop):
         await until(lambda: loop.counts.steps == 3)
@@ -49,7 +49,7 @@ async def test_pods_that_are_fed_are_decided_in_order() -> None:
 
 async def test_the_inbox_is_empty_when_everything_in_it_has_been_applied() -> None:
     engine, inbox = RoundRobinEngine(), Inbox()
-    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: False)
+    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda _: False)
     inbox.put_all(pods(2))
     async with looping(loop):
         assert len(inbox) == 2
@@ -70,7 +70,7 @@ async def test_what_a_stimulus_brings_into_the_inbox_is_applied_after_what_was_t
             return super().handle(stimulus, now)
 
     engine = Answering()
-    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: False)
+    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda _: False)
     inbox.put_all(pods(2))
     async with looping(loop):
         await until(lambda: len(engine.pending) == 3)
@@ -82,7 +82,7 @@ async def test_what_has_arrived_is_applied_before_a_pod_is_taken() -> None:
     reader, writer = await asyncio.open_connection(sock=here)
     commands: list[Command] = []
     inbox = Inbox()
-    loop = SchedulingLoop(RoundRobinEngine(), inbox, commands.append, lambda: True)
+    loop = SchedulingLoop(RoundRobinEngine(), inbox, commands.append, lambda _: True)
 
     async def watch_of_nodes() -> None:
         await reader.readline()
@@ -101,10 +101,31 @@ async def test_what_has_arrived_is_applied_before_a_pod_is_taken() -> None:
     there.close()
 
 
+async def test_the_commands_of_a_slice_leave_together_and_take_up_room_before() -> None:
+    asked: list[int] = []
+    bound_after: list[int] = []
+
+    def may_pop(pods_before: int) -> bool:
+        asked.append(pods_before)
+        return pods_before < 2
+
+    def dispatch(command: Command) -> None:
+        if isinstance(command, BindPod):
+            bound_after.append(loop.counts.steps)
+
+    inbox = Inbox()
+    loop = SchedulingLoop(RoundRobinEngine(), inbox, dispatch, may_pop, clock=lambda: Now(0.0, 0))
+    inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), *pods(3)])
+    async with looping(loop):
+        await until(lambda: len(bound_after) == 3)
+    assert bound_after == [2, 2, 3]
+    assert asked[:4] == [0, 1, 2, 0]
+
+
 async def test_nothing_is_taken_before_it_is_allowed_and_a_wake_is_enough_to_begin() -> None:
     is_allowed = False
     inbox = Inbox()
-    loop = SchedulingLoop(RoundRobinEngine(), inbox, lambda _: None, lambda: is_allowed)
+    loop = SchedulingLoop(RoundRobinEngine(), inbox, lambda _: None, lambda _: is_allowed)
     async with looping(loop):
         inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), *pods(2)])
         await until(lambda: loop.counts.slices >= 2)
@@ -117,7 +138,7 @@ async def test_nothing_is_taken_before_it_is_allowed_and_a_wake_is_enough_to_beg
 async def test_after_stop_popping_stimuli_are_applied_and_no_pod_is_taken() -> None:
     engine = RoundRobinEngine()
     inbox = Inbox()
-    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: True)
+    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda _: True)
     async with looping(loop):
         loop.stop_popping()
         loop.stop_popping()
@@ -148,7 +169,7 @@ async def test_a_pod_that_breaks_the_engine_stops_neither_the_loop_nor_the_other
             return super().handle(stimulus, now)
 
     inbox = Inbox()
-    loop = SchedulingLoop(Fragile(), inbox, lambda _: None, lambda: True)
+    loop = SchedulingLoop(Fragile(), inbox, lambda _: None, lambda _: True)
     async with looping(loop):
         there, gone = ObjectObserved(Kind.NODE, node("n1")), ObjectDeleted(Kind.NODE, node("n2"))
         inbox.put_all([there, gone, PodsActivated(["x"]), *pods(3)])
@@ -166,7 +187,7 @@ async def test_work_is_cut_into_slices_so_that_others_have_their_turn() -> None:
         return Now(next(ticks) * SLICE_SECONDS / 9, 0)
 
     inbox = Inbox()
-    loop = SchedulingLoop(RoundRobinEngine(), inbox, lambda _: None, lambda: True, clock=clock)
+    loop = SchedulingLoop(RoundRobinEngine(), inbox, lambda _: None, lambda _: True, clock=clock)
     inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), *pods(50)])
     steps: list[int] = []
 
@@ -195,7 +216,7 @@ async def test_a_deadline_brings_a_tick() -> None:
 
     engine = Waiting()
     inbox = Inbox()
-    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: True)
+    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda _: True)
     async with looping(loop):
         await until(lambda: loop.counts.slices >= 1)
         engine.deadline = deadline = asyncio.get_running_loop().time() + 0.02
@@ -210,7 +231,7 @@ async def test_buffers_are_flushed_when_a_slice_ends() -> None:
     flushed: list[int] = []
     inbox = Inbox()
     loop = SchedulingLoop(
-        RoundRobinEngine(), inbox, commands.append, lambda: True, after_slice=lambda: flushed.append(len(commands))
+        RoundRobinEngine(), inbox, commands.append, lambda _: True, after_slice=lambda: flushed.append(len(commands))
     )
     inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), *pods(1)])
     async with looping(loop):
@@ -229,7 +250,7 @@ async def test_a_stimulus_that_takes_long_is_counted_and_named(log_lines: list[d
             return super().handle(stimulus, now)
 
     inbox = Inbox()
-    loop = SchedulingLoop(Slow(), inbox, lambda _: None, lambda: True, clock=lambda: Now(seconds, 0))
+    loop = SchedulingLoop(Slow(), inbox, lambda _: None, lambda _: True, clock=lambda: Now(seconds, 0))
     began = time.time()
     async with looping(loop):
         inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), PodsActivated(["x"])])
@@ -255,7 +276,7 @@ async def test_a_slow_decision_is_named_by_its_pod(log_lines: list[dict[str, Any
         Slow(),
         inbox,
         lambda _: None,
-        lambda: True,
+        lambda _: True,
         clock=lambda: Now(seconds, 0),
         culprit=lambda: {"pod": "default/p0"},
     )
@@ -282,7 +303,7 @@ async def test_an_inbox_says_whether_there_was_news_before_the_time_was_over() -
 async def test_what_may_wait_is_done_when_nothing_happens() -> None:
     idle: list[int] = []
     engine, inbox = RoundRobinEngine(), Inbox()
-    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: True)
+    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda _: True)
     loop.when_idle = lambda: idle.append(len(inbox))
     inbox.put_all(pods(3))
     async with looping(loop):
@@ -326,7 +347,7 @@ async def test_an_attempt_that_pauses_is_finished_before_anything_is_applied_and
         if len(turns) == 1:
             inbox.put(PodsActivated(("default/p",)))
 
-    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda: True, after_slice=pause)
+    loop = SchedulingLoop(engine, inbox, lambda _: None, lambda _: True, after_slice=pause)
     async with looping(loop):
         await until(lambda: "PodsActivated" in engine.steps)
     assert engine.steps == ["attempt", *["WakingContinued"] * 3, "PodsActivated"]

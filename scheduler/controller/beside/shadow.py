@@ -117,9 +117,8 @@ class ShadowWriter:
             self._sweeper.cancel()
             await asyncio.gather(self._sweeper, return_exceptions=True)
 
-    @property
-    def has_room(self) -> bool:
-        return len(self._waiting) < MAX_WAITING
+    def has_room_for(self, pods: int) -> bool:
+        return len(self._waiting) + pods <= MAX_WAITING
 
     @property
     def open_writes(self) -> int:

@@ -83,16 +83,13 @@ class Outbox:
         self._retries: set[asyncio.TimerHandle] = set()
         self._settling: dict[asyncio.Future[None], tuple[Rank, ...]] = {}
         self._is_due = False
-        self._is_releasing = False
         self._is_leaving = False
         self._is_closed = False
 
     def submit(self, write: Sendable) -> None:
         """Queue a write; never blocks. Writes of one turn of the event loop are sent by rank, not by arrival."""
         self.pacing.offer(write, self._monotonic())
-        if not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._release_due)
+        self._release_soon()
 
     async def settle(self, seconds: float, *ranks: Rank) -> bool:
         """``wait_for``, for a process that is about to end: its ``Scheduled`` events are not limited to their share."""
@@ -127,21 +124,21 @@ class Outbox:
         tasks = [request for request in sending if isinstance(request, asyncio.Task)]
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def _release_soon(self) -> None:
+        """``_release`` once in this turn of the event loop, when all that it has received is read."""
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._release_due)
+
     def _release_due(self) -> None:
         self._is_due = False
         self._release()
 
     def _release(self) -> None:
-        """Send what may be sent. A write that ends at once leaves its place to the loop that is under way."""
-        if self._is_releasing:
-            return
-        self._is_releasing = True
+        """Send what may be sent."""
         now = math.inf if self._is_leaving else self._monotonic()
-        try:
-            while not self._is_closed and (slot := self.pacing.take(now)) is not None:
-                self._begin(slot)
-        finally:
-            self._is_releasing = False
+        while not self._is_closed and (slot := self.pacing.take(now)) is not None:
+            self._begin(slot)
 
     def _begin(self, slot: Slot[Sendable]) -> None:
         try:
@@ -163,7 +160,7 @@ class Outbox:
         if self._settling:
             self._note_settled()
         if self.pacing.ready:
-            self._release()
+            self._release_soon()
 
     def _note_settled(self) -> None:
         for settled, ranks in self._settling.items():

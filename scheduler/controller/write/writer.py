@@ -112,11 +112,10 @@ class Writer:
         self._claims_open = 0
         """Claims that are being allocated or reserved, queued or under way."""
 
-    @property
-    def has_room(self) -> bool:
-        """Whether there is room for another binding: with ``binds_queued`` queued ones decisions would become stale.
-        The writes of claims count as the bindings that follow them."""
-        return self._pacing.queued(Rank.BINDING) + self._claims_open < self._binds_queued
+    def has_room_for(self, bindings: int) -> bool:
+        """Whether there is room for this many further bindings: with more than ``binds_queued`` queued ones decisions
+        would become stale. The writes of claims count as the bindings that follow them."""
+        return self._pacing.queued(Rank.BINDING) + self._claims_open + bindings <= self._binds_queued
 
     @property
     def binds_under_way(self) -> int:

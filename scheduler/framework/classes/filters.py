@@ -356,7 +356,7 @@ class ClassFilters:
         if codes is None:
             codes = np.zeros(len(rows), np.int16)
         slot.codes[rows] = codes
-        return bool((before != codes).any())
+        return bool(np.count_nonzero(before != codes))
 
     def _few_rows(self, slot: FilterSlot, state: State, run: ClassRun, rows: Sequence[int], touched: set[int]) -> None:
         table = run.view.table

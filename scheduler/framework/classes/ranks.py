@@ -54,7 +54,8 @@ class Ranks:
     def add_up(self, constant: int, columns: Sequence[npt.NDArray[np.integer]], first: FirstRefusals) -> None:
         """Computes all totals: the constant plus the columns, INFEASIBLE where a row does not fit."""
         size = len(first.codes)
-        totals: npt.NDArray[Any] = np.full(size, constant, self._dtype)
+        totals: npt.NDArray[Any] = np.empty(size, self._dtype)
+        totals.fill(constant)
         for column in columns:
             totals += column
         if first.feasible_count != size:

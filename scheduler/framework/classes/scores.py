@@ -42,6 +42,7 @@ from scheduler.framework.pre_score import pre_score
 from scheduler.framework.shortcuts import ChangedRows, GroupScores
 from scheduler.messages.status import SKIP
 
+Column = npt.NDArray[np.integer] | int | None
 _Affected = tuple[ScoreSlot, bool]
 """A slot affected by a change, and whether its answers for all other rows are still valid."""
 
@@ -178,15 +179,14 @@ class ClassScores:
 
     def _ask_all(self, slot: ScoreSlot, refresh: ScoreRefresh) -> bool:
         run = refresh.run
-        was, skipped = slot.contribution, slot.state is SKIP
+        before, was, skipped = slot.raw, slot.contribution, slot.state is SKIP
         # By group only from the second decision of a class on: what is never asked again is not worth grouping.
         answer = None if refresh.is_full else asked_by_group(slot, run, fitting_since(slot, refresh.first))
         if isinstance(answer, GroupScores):
             known = slot.by_group is not None
             adds_all = take_by_group(slot, answer, refresh.gains)
-            if not known or slot.contribution is not was:
-                self._columns = None
-                self.columns_made += 1
+            # A slot that begins to score by group is affected by other changes.
+            self._note_columns(slot, before if known else None, was if known else None)
             return adds_all
         if isinstance(answer, ChangedRows):
             if slot.raw is not None and len(answer.rows) <= MAX_SINGLE_ROWS:
@@ -258,9 +258,10 @@ class ClassScores:
             return bool(changed)
         return not renormalized(slot, run, refresh.first, changed, refresh.gains)
 
-    def _note_columns(self, slot: ScoreSlot, raw: object, contribution: object) -> None:
-        """Where the slot has got a column in the place of what it had, the parts of the totals are others."""
-        if slot.raw is not raw or slot.contribution is not contribution:
+    def _note_columns(self, slot: ScoreSlot, raw: Column, contribution: Column) -> None:
+        """Where the slot has got something else than a column like the one that it had, the parts of the totals are
+        others."""
+        if not (_is_alike(slot.raw, raw) and _is_alike(slot.contribution, contribution)):
             self._columns = None
             self.columns_made += 1
 
@@ -351,3 +352,10 @@ class ClassScores:
         the class's feasible rows count: nominated pods, sampling or an extender have excluded the others. ``refresh``
         comes first; if it has failed, no answer of before is used."""
         return ranked(self._slots, run, rows, uses_kept=self._rows_version >= 0)
+
+
+def _is_alike(now: Column, before: Column) -> bool:
+    """Whether both are the same, or columns of one size."""
+    if now is before:
+        return True
+    return isinstance(now, np.ndarray) and isinstance(before, np.ndarray) and now.nbytes == before.nbytes

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.node_columns import Block
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.config.field_faults import invalid
@@ -36,10 +37,11 @@ from scheduler.plugins.resources.device_class_resources import tallies_stamp
 from scheduler.plugins.resources.fit_args import DEFAULT_RESOURCES, ResourceSpec, completed_resources
 from scheduler.plugins.resources.scoring import (
     Column,
+    ResourceBlock,
     ResourceTerm,
     ResourceTerms,
+    block_of,
     bounded,
-    offered,
     requested_columns,
     with_devices,
 )
@@ -60,6 +62,7 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
     reads = Reads.NODE | Reads.USAGE
     fragment_reads = FragmentReads.TEMPLATE
     counts_pods = False
+    stays_in_range = True
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None) -> None:
         super().__init__(args or NodeResourcesBalancedAllocationArgs())
@@ -88,13 +91,12 @@ class NodeResourcesBalancedAllocation(PreScorePlugin, ScorePlugin):
         terms = [ResourceTerm(name, charged.amount(name)) for name in self._names]
         if not any(term.own for term in terms):
             return SKIP
-        return ResourceTerms(tuple([term for term in terms if term.own or not is_scalar_resource(term.name)]))
+        return ResourceTerms.of([term for term in terms if term.own or not is_scalar_resource(term.name)])
 
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
         assert isinstance(state, ResourceTerms)
-        if len(state.terms) == 2:
-            return _score_of_two(state.terms, view, rows)
-        return _score_of_many(state.terms, view, rows)
+        block = block_of(state, view, rows, with_defaults=False)
+        return _score_of_two(block, state.own) if len(state.terms) == 2 else _score_of_many(block, state.own)
 
     def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:
         return self.score_few(state, pod, view, (row,))[0]
@@ -177,23 +179,17 @@ def _few_of_two(one: ResourceTerm, other: ResourceTerm, view: View, rows: Sequen
     return scores
 
 
-def _score_of_two(terms: tuple[ResourceTerm, ...], view: View, rows: Rows) -> Scores:
-    befores: list[_Floats] = []
-    afters: list[_Floats] = []
-    is_missing: npt.NDArray[np.bool_] | None = None
-    for term in terms:
-        allocatable, requested, offer = offered(view, term.name, requested_columns(view.table, term.name))
-        taken = requested[rows]
-        if not offer.is_everywhere:
-            absent = allocatable[rows] == 0
-            is_missing = absent if is_missing is None else is_missing | absent
-        whole = offer.divisor[rows]
-        befores.append(_fractions(taken, whole))
-        afters.append(_fractions(taken + term.own, whole))
-    gain = _balance_of_two(*afters) - _balance_of_two(*befores)
-    scores = _scores_of(gain)
-    if is_missing is not None:
-        scores[is_missing] = _NO_CHANGE
+def _score_of_two(block: ResourceBlock, own: Block) -> Scores:
+    fractions = _fractions(block, own)
+    balances = fractions[:, 0] - fractions[:, 1]
+    np.abs(balances, out=balances)
+    balances *= 0.5
+    np.subtract(1, balances, out=balances)
+    balances *= 100.0
+    after, before = balances.astype(np.int64)
+    scores = _scores_of(after - before)
+    if not block.is_everywhere:
+        scores[(block.allocatable == 0).any(axis=0)] = _NO_CHANGE
     return scores
 
 
@@ -202,36 +198,21 @@ def _scores_of(gain: Scores) -> Scores:
     return bounded((gain + 150) >> 1)
 
 
-def _fractions(taken: npt.NDArray[np.int64], whole: _Floats) -> _Floats:
-    fractions = taken / whole
+def _fractions(block: ResourceBlock, own: Block) -> _Floats:
+    """The requested shares, by resource and row: with the pod, and without it."""
+    fractions = np.empty((2, *block.used.shape))
+    np.divide(block.used + own, block.divisor, out=fractions[0])
+    np.divide(block.used, block.divisor, out=fractions[1])
     return np.minimum(fractions, 1.0, out=fractions)
 
 
-def _balance_of_two(one: _Floats, other: _Floats) -> Scores:
-    one -= other
-    np.abs(one, out=one)
-    one *= 0.5
-    np.subtract(1, one, out=one)
-    one *= 100.0
-    return one.astype(np.int64)
+def _score_of_many(block: ResourceBlock, own: Block) -> Scores:
+    after, before = _fractions(block, own)
+    counted = block.allocatable != 0
+    return _scores_of(_balance_of_many(after, counted) - _balance_of_many(before, counted))
 
 
-def _score_of_many(terms: tuple[ResourceTerm, ...], view: View, rows: Rows) -> Scores:
-    befores: list[_Floats] = []
-    afters: list[_Floats] = []
-    counted: list[npt.NDArray[np.bool_]] = []
-    for term in terms:
-        allocatable, requested = _columns(view, term.name)
-        present, taken = allocatable[rows], requested[rows]
-        whole = np.maximum(present, 1).astype(np.float64)
-        counted.append(present != 0)
-        befores.append(_fractions(taken, whole))
-        afters.append(_fractions(taken + term.own, whole))
-    gain = _balance_of_many(afters, counted) - _balance_of_many(befores, counted)
-    return _scores_of(gain)
-
-
-def _balance_of_many(fractions: list[_Floats], counted: list[npt.NDArray[np.bool_]]) -> Scores:
+def _balance_of_many(fractions: _Floats, counted: npt.NDArray[np.bool_]) -> Scores:
     """``_balance`` of each row; ``counted`` selects the resources of each row. Sums are taken in order of resources."""
     count = np.zeros(len(counted[0]), np.int64)
     total = np.zeros(len(count))

@@ -30,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from scheduler.cluster.node_columns import COUNTABLE_RESOURCES, Block
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
@@ -52,7 +53,7 @@ from scheduler.framework.plugin import (
 )
 from scheduler.messages.status import Code, Refusal, Skip
 from scheduler.objects.memo import has_many_parts
-from scheduler.objects.quantity import MAX_INT64
+from scheduler.objects.quantity import MAX_INT64, MIN_INT64
 from scheduler.objects.resource_names import is_extended_resource, is_scalar_resource
 from scheduler.plugins.normalization import shape_scores
 from scheduler.plugins.resources.device_class_resources import mapped_by_classes, tallies_stamp
@@ -91,10 +92,20 @@ class _Need(NamedTuple):
     is_delegated: bool = False
 
 
-class Needs(Struct, State, frozen=True):
+class Needs(Struct, State, frozen=True, eq=False):
     """The pod's requests, besides the place for one more pod."""
 
     needs: tuple[_Need, ...]
+    countable: Block
+    """Those of COUNTABLE_RESOURCES with that place, as one column; what is not requested can't be short."""
+    are_countable: bool
+    """Whether there are no others."""
+
+    @classmethod
+    def of(cls, needs: Sequence[_Need]) -> Needs:
+        amounts = {"pods": 1} | {need.resource: need.amount for need in needs}
+        countable = [(amounts.pop(name, MIN_INT64),) for name in COUNTABLE_RESOURCES]
+        return cls(tuple(needs), np.array(countable, np.int64), not amounts)
 
 
 class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, PlacementScorePlugin):
@@ -106,6 +117,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     reads = Reads.NODE | Reads.USAGE
     fragment_reads = FragmentReads.TEMPLATE
     counts_pods = False
+    stays_in_range = True
 
     def __init__(self, args: NodeResourcesFitArgs | None = None) -> None:
         super().__init__(args or NodeResourcesFitArgs())
@@ -147,7 +159,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
                 for name, amount in sorted(requests.scalars.items())
                 if amount and not self._is_ignored(name)
             ]
-        return Needs(tuple(needs))
+        return Needs.of(needs)
 
     def _is_ignored(self, name: str) -> bool:
         if not self._ignored and not self._ignored_groups:
@@ -157,6 +169,10 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
         assert isinstance(state, Needs)
         table = view.table
+        if state.are_countable:
+            offers, taken = table.countable_at(rows)
+            if not np.count_nonzero(offers - taken < state.countable):
+                return None
         is_full = table.pod_count[rows] >= table.allocatable_pods[rows]
         shortages: list[_Shortage] = [(TOO_MANY_PODS, is_full)] if is_full.any() else []
         hopeless: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -212,17 +228,17 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
 
     def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip | Refusal:
         own = pod.score_requests
-        return ResourceTerms(
-            tuple(
+        return ResourceTerms.of(
+            [
                 ResourceTerm(spec.name, amount, spec.weight)
                 for spec in self._resources
                 if (amount := own.amount(spec.name)) or not is_scalar_resource(spec.name)
-            )
+            ]
         )
 
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
         assert isinstance(state, ResourceTerms)
-        return self._scoring.score(state.terms, view, rows)
+        return self._scoring.score(state, view, rows)
 
     def score_row(self, state: State, pod: PodInfo, view: View, row: int) -> int:
         assert isinstance(state, ResourceTerms)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from scheduler.cluster.node_columns import USUAL_RESOURCES, Block
 from scheduler.cluster.offer import Offer
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
@@ -45,8 +47,35 @@ class ResourceTerm(Struct, frozen=True):
     weight: int = 1
 
 
-class ResourceTerms(Struct, State, frozen=True):
+class ResourceTerms(Struct, State, frozen=True, eq=False):
+    """``own`` and ``weights``: those of the terms, int64, one line each and one column."""
+
     terms: tuple[ResourceTerm, ...]
+    own: Block
+    weights: Block
+    total_weight: int
+    are_usual: bool
+    """Whether they are of USUAL_RESOURCES, in that order."""
+
+    @classmethod
+    def of(cls, terms: Sequence[ResourceTerm]) -> ResourceTerms:
+        own = np.array([(term.own,) for term in terms], np.int64)
+        weights = [term.weight for term in terms]
+        are_usual = tuple([term.name for term in terms]) == USUAL_RESOURCES
+        return cls(tuple(terms), own, np.array(weights, np.int64).reshape(-1, 1), sum(weights), are_usual)
+
+
+class ResourceBlock(NamedTuple):
+    """Amounts of resources on some rows: one line a term, one entry a row. Don't mutate them."""
+
+    allocatable: Block
+    used: Block
+    divisor: npt.NDArray[np.float64]
+    """The allocatable amounts, 1 where there is nothing."""
+    is_everywhere: bool
+    """Whether every node has some of each."""
+    largest: int
+    """The largest allocatable amount."""
 
 
 class ResourceScoring(Struct, frozen=True):
@@ -55,24 +84,22 @@ class ResourceScoring(Struct, frozen=True):
     strategy: Strategy
     shape: Scores | None = None
 
-    def score(self, terms: tuple[ResourceTerm, ...], view: View, rows: Rows) -> Scores:
+    def score(self, terms: ResourceTerms, view: View, rows: Rows) -> Scores:
         """The scores of ``rows``, int64; 0 where no resource counts."""
-        if not terms:
+        if not terms.terms:
             return np.zeros(len(view.table.pod_count[rows]), np.int64)
+        block = block_of(terms, view, rows, with_defaults=True)
+        percents = self._percents(block, block.used + terms.own)
         if self.shape is not None:
-            return self._shaped(terms, self.shape, view, rows)
-        total: Column | int = 0
-        weights: Column | int = 0
-        for term in terms:
-            allocatable, used, offer = offered(view, term.name, scored_columns(view.table, term.name))
-            allocatable = allocatable[rows]
-            percents = self._percents(allocatable, used[rows] + term.own, offer, rows)
-            total = total + (percents if term.weight == 1 else percents * term.weight)
-            # Rows without a resource get 0 percent of it here; only its weight must not count.
-            weights = weights + (term.weight if offer.is_everywhere else (allocatable > 0) * term.weight)
-        assert not isinstance(total, int)
-        mean: Scores = total // (weights if isinstance(weights, int) else np.maximum(weights, 1))
-        return bounded(mean)
+            return _shaped(percents, self.shape, terms, block)
+        if terms.total_weight != len(terms.terms):
+            percents *= terms.weights
+        total: Scores = np.add.reduce(percents)
+        if block.is_everywhere:
+            return bounded(total // terms.total_weight)
+        # Where a node has nothing of a resource it scores 0 here; only its weight must not count.
+        weights = np.add.reduce(terms.weights * (block.allocatable > 0))
+        return bounded(total // np.maximum(weights, 1))
 
     def score_few(self, terms: tuple[ResourceTerm, ...], view: View, rows: Sequence[int]) -> list[int]:
         """As ``score`` with plain integers, which is quicker for few rows."""
@@ -114,13 +141,14 @@ class ResourceScoring(Struct, frozen=True):
                 scores.append(mean if 0 <= mean <= MAX_NODE_SCORE else min(max(mean, 0), MAX_NODE_SCORE))
         return scores
 
-    def _percents(self, allocatable: Column, requested: Column, offer: Offer, rows: Rows) -> Scores:
-        if requested.min(initial=0) >= 0:
-            return self._usual_percents(allocatable, requested, offer, rows)
-        beyond = np.flatnonzero(requested < 0)
-        amounts = zip(allocatable[beyond].tolist(), requested[beyond].tolist(), strict=True)
+    def _percents(self, block: ResourceBlock, requested: Block) -> Scores:
+        """``requested`` is used up."""
+        if np.minimum.reduce(requested, axis=None, initial=0) >= 0:
+            return self._usual_percents(block, requested)
+        beyond = np.nonzero(requested < 0)
+        amounts = zip(block.allocatable[beyond].tolist(), requested[beyond].tolist(), strict=True)
         bounded = [self._beyond_int64(whole, amount) if whole else 0 for whole, amount in amounts]
-        percents = self._usual_percents(allocatable, np.maximum(requested, 0), offer, rows)
+        percents = self._usual_percents(block, np.maximum(requested, 0))
         percents[beyond] = bounded
         return percents
 
@@ -133,29 +161,24 @@ class ResourceScoring(Struct, frozen=True):
         score = product // allocatable if product >= 0 else -(-product // allocatable)
         return score if self.shape is None else min(max(score, 0), MAX_NODE_SCORE)
 
-    def _usual_percents(self, allocatable: Column, requested: Column, offer: Offer, rows: Rows) -> Scores:
+    def _usual_percents(self, block: ResourceBlock, requested: Block) -> Scores:
         if self.strategy is Strategy.LEAST_ALLOCATED:
-            counted = np.maximum(np.subtract(allocatable, requested, out=requested), 0, out=requested)
+            counted = np.maximum(np.subtract(block.allocatable, requested, out=requested), 0, out=requested)
         else:
-            counted = np.minimum(requested, allocatable, out=requested)
-        return _percents_of(counted, allocatable, offer, rows)
+            counted = np.minimum(requested, block.allocatable, out=requested)
+        return _percents_of(counted, block)
 
-    def _shaped(self, terms: tuple[ResourceTerm, ...], shape: Scores, view: View, rows: Rows) -> Scores:
-        total: Column | int = 0
-        weights: Column | int = 0
-        for term in terms:
-            allocatable, used, offer = offered(view, term.name, scored_columns(view.table, term.name))
-            allocatable = allocatable[rows]
-            percents = self._percents(allocatable, used[rows] + term.own, offer, rows)
-            scores = shape[percents if offer.largest < _EXACT_IN_INT64 else np.maximum(percents, 0)]
-            scores[allocatable == 0] = 0
-            total = total + scores * term.weight
-            # A resource with score 0 does not lower the mean either.
-            weights = weights + (scores > 0) * term.weight
-        mean = total / np.maximum(weights, 1)
-        whole = np.floor(mean)
-        # Rounds half away from zero, as Go does.
-        return (whole + (mean - whole >= 0.5)).astype(np.int64)
+
+def _shaped(percents: Scores, shape: Scores, terms: ResourceTerms, block: ResourceBlock) -> Scores:
+    scores = shape[percents if block.largest < _EXACT_IN_INT64 else np.maximum(percents, 0)]
+    scores[block.allocatable == 0] = 0
+    # A resource with score 0 does not lower the mean either.
+    weights = np.add.reduce((scores > 0) * terms.weights)
+    mean = np.add.reduce(scores * terms.weights) / np.maximum(weights, 1)
+    whole = np.floor(mean)
+    # Rounds half away from zero, as Go does.
+    rounded: Scores = (whole + (mean - whole >= 0.5)).astype(np.int64)
+    return rounded
 
 
 def bounded(scores: Scores) -> Scores:
@@ -166,14 +189,14 @@ def bounded(scores: Scores) -> Scores:
     return scores
 
 
-def _percents_of(part: Column, whole: Column, offer: Offer, rows: Rows) -> Scores:
+def _percents_of(part: Block, block: ResourceBlock) -> Scores:
     """100 * part // whole for 0 <= part <= whole; 0 where whole is 0. The product begins again beyond int64."""
-    if offer.largest < _EXACT_IN_FLOATS:
+    if block.largest < _EXACT_IN_FLOATS:
         part *= MAX_NODE_SCORE
-        quotient: Scores = (part / offer.divisor[rows]).astype(np.int64)
+        quotient: Scores = (part / block.divisor).astype(np.int64)
         return quotient
-    divisor = np.maximum(whole, 1)
-    if offer.largest < _EXACT_IN_INT64:
+    divisor = np.maximum(block.allocatable, 1)
+    if block.largest < _EXACT_IN_INT64:
         return part * MAX_NODE_SCORE // divisor
     with np.errstate(over="ignore"):
         product = part * MAX_NODE_SCORE
@@ -181,7 +204,26 @@ def _percents_of(part: Column, whole: Column, offer: Offer, rows: Rows) -> Score
     return quotients
 
 
-def offered(view: View, name: str, own: tuple[Column, Column]) -> tuple[Column, Column, Offer]:
+def block_of(terms: ResourceTerms, view: View, rows: Rows, *, with_defaults: bool) -> ResourceBlock:
+    """What the terms' resources come to on these rows; ``with_defaults``: as in ``scored_columns``."""
+    table = view.table
+    if terms.are_usual and not view.devices.classes.by_resource:
+        offer = table.usual_offer()
+        allocatable, used = table.usual_at(rows, with_defaults=with_defaults)
+        divisor = offer.divisor[:, rows] if isinstance(rows, slice) else offer.divisor.take(rows, axis=1)
+        return ResourceBlock(allocatable, used, divisor, offer.is_everywhere, offer.largest)
+    columns_of = scored_columns if with_defaults else requested_columns
+    found = [_offered(view, term.name, columns_of(table, term.name)) for term in terms.terms]
+    return ResourceBlock(
+        np.array([allocatable[rows] for allocatable, _, _ in found]),
+        np.array([used[rows] for _, used, _ in found]),
+        np.array([offer.divisor[rows] for _, _, offer in found]),
+        all(offer.is_everywhere for _, _, offer in found),
+        max(offer.largest for _, _, offer in found),
+    )
+
+
+def _offered(view: View, name: str, own: tuple[Column, Column]) -> tuple[Column, Column, Offer]:
     """As ``with_devices``, with what is worked out of the allocatable amounts."""
     allocatable, used = with_devices(view, name, own)
     offer = view.table.offer(name, allocatable) if allocatable is own[0] else Offer(allocatable, 0)

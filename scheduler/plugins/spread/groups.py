@@ -44,6 +44,24 @@ class _Axis(Struct, frozen=True):
     """Matching pods by digit. Digit 0 is for nodes without the key; the others are its values by id or, for a
     constraint that counts by node, one more than the number of pods."""
     stride: int
+    known: dict[int, npt.NDArray[np.float64]] = field(default_factory=dict)
+    """What ``worth`` said last, by its argument: where the counts are always the same, that is often the same, too."""
+
+    def worth(self, size: int) -> npt.NDArray[np.float64]:
+        """The contribution of each digit to the score."""
+        found = self.known.get(size)
+        if found is None:
+            self.known.clear()
+            found = self.known[size] = worth(self.counts, self.constraint, size)
+            found[ABSENT] = 0.0
+        return found
+
+    def at(self, query: CountedQuery | None, counts: Counts) -> _Axis:
+        """The same constraint, with these counts."""
+        if query is self.query:
+            return self
+        known = self.known if counts is self.counts else {}
+        return _Axis(self.constraint, query, counts, self.stride, known)
 
 
 class _Presence(Struct, frozen=True):
@@ -103,8 +121,7 @@ class GroupedSpread(State):
         total: npt.NDArray[np.float64] | None = None
         # One constraint after the other: the result depends on the order of floating-point additions.
         for axis, domains in zip(self._axes, presence.domains, strict=True):
-            by_digit = worth(axis.counts, axis.constraint, rows if domains is None else domains)
-            by_digit[ABSENT] = 0.0
+            by_digit = axis.worth(rows if domains is None else domains)
             total = by_digit if total is None else np.add.outer(total, by_digit).ravel()
         assert total is not None
         raw = go_round(total)
@@ -165,7 +182,7 @@ class GroupedSpread(State):
                 for row, sign in changes:
                     if mask is None or mask.item(row):
                         counts[ids.item(row)] += sign
-            axes.append(axis if now is axis.query else _Axis(axis.constraint, now, counts, axis.stride))
+            axes.append(axis.at(now, counts))
         return self._with(tuple(axes)), groups, regrouped
 
     def _with(self, axes: tuple[_Axis, ...]) -> GroupedSpread:

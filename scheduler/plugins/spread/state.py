@@ -383,10 +383,10 @@ def _unlabelled(countable: Mask | None, ids: npt.NDArray[np.int32], live: RowCou
 
 def normalized(raw: Scores, counted: Scores) -> Scores:
     """Raw scores as shares of 100, the lowest of ``counted`` as the best."""
-    highest = int(counted.max(initial=0))
+    highest = int(np.maximum.reduce(counted, initial=0))
     if highest == 0:
         return np.full(len(raw), MAX_NODE_SCORE, np.int64)
-    shares: Scores = MAX_NODE_SCORE * (highest + int(counted.min()) - raw) // highest
+    shares: Scores = MAX_NODE_SCORE * (highest + int(np.minimum.reduce(counted)) - raw) // highest
     return shares
 
 

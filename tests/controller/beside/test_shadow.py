@@ -167,9 +167,9 @@ async def test_an_extender_that_would_bind_is_not_called() -> None:
 async def test_with_too_many_decisions_open_no_further_pod_is_tried() -> None:
     stage = Stage()
     for number in range(10_000):
-        assert stage.shadow.has_room
+        assert stage.shadow.has_room_for(1)
         stage.shadow.submit(BindPod(number, PodReference("default", f"p{number}", str(number)), "n"))
-    assert not stage.shadow.has_room
+    assert not stage.shadow.has_room_for(1)
 
 
 def refuse(_: bytes) -> Build:

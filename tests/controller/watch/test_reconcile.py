@@ -204,7 +204,7 @@ async def engine_beside(client: ApiClient) -> AsyncIterator[tuple[Engine, Reconc
             mended.extend(text for _, text in command.repairs)
 
     inbox = Inbox()
-    loop = SchedulingLoop(engine, inbox, dispatch, lambda: False)
+    loop = SchedulingLoop(engine, inbox, dispatch, lambda _: False)
     reflectors = [Reflector(kind, client, inbox, step=loop.steps.step) for kind in (Kind.NODE, Kind.POD)]
     counter = Counter("repairs", "", ("kind",))
     reconciler = Reconciler(reflectors, client, inbox, counter, patience=Patience(to_confirm=0.0), step=loop.steps.step)

@@ -360,9 +360,9 @@ async def test_when_many_binds_wait_there_is_no_room_for_another(cluster: Embedd
     async with writing(client, requests_in_flight=24, binds_queued=2) as (writer, outcomes):
         for ticket, pod in enumerate(pods, start=1):
             writer.submit(BindPod(ticket, pod, "n1"))
-        had_room = writer.has_room
+        had_room = writer.has_room_for(1)
         assert await writer.settle(5)
-        assert (had_room, writer.has_room) == (False, True)
+        assert (had_room, writer.has_room_for(1)) == (False, True)
     assert [outcome.is_done for outcome in outcomes] == [True] * 12
 
 
@@ -380,9 +380,9 @@ async def test_claims_that_are_being_written_count_as_the_bindings_that_follow(
             reference = ClaimReference(one.namespace, one.name, one.uid)
             consumer = ClaimConsumer(resource="pods", name="p", uid="uid-of-p")
             writer.submit(ReserveClaim(ticket, reference, consumer, one, Allocation()))
-        had_room = writer.has_room
+        had_room = writer.has_room_for(1)
         assert await writer.settle(5)
-        assert (had_room, writer.has_room) == (False, True)
+        assert (had_room, writer.has_room_for(1)) == (False, True)
     assert [outcome.is_done for outcome in outcomes] == [True] * 3
 
 

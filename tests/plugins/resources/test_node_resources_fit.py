@@ -110,7 +110,7 @@ def test_memory_beyond_int64_leaves_a_node_no_room_whichever_way_it_is_asked() -
     taken = [pod("p", node="a", memory=FULL), pod("q", node="a", memory="1Gi")]
     view = cluster([node("a", memory="8Gi"), node("b", memory="8Gi")], taken)
     assert reasons(NodeResourcesFit(), info(memory="1Mi"), view) == {"a": ("Insufficient memory",)}
-    assert NodeResourcesFit().filter_few(Needs(()), info(), view, [0, 1]) == [None, None]
+    assert NodeResourcesFit().filter_few(Needs.of(()), info(), view, [0, 1]) == [None, None]
 
 
 @pytest.mark.parametrize(
