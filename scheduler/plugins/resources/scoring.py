@@ -89,17 +89,21 @@ class ResourceScoring(Struct, frozen=True):
         if not terms.terms:
             return np.zeros(len(view.table.pod_count[rows]), np.int64)
         block = block_of(terms, view, rows, with_defaults=True)
-        percents = self._percents(block, block.used + terms.own)
+        requested = block.used + terms.own
+        is_beyond = np.minimum.reduce(requested, axis=None, initial=0) < 0
+        percents = self._percents_beyond(block, requested) if is_beyond else self._percents(block, requested)
         if self.shape is not None:
             return _shaped(percents, self.shape, terms, block)
         if terms.total_weight != len(terms.terms):
             percents *= terms.weights
         total: Scores = np.add.reduce(percents)
         if block.is_everywhere:
-            return bounded(total // terms.total_weight)
-        # Where a node has nothing of a resource it scores 0 here; only its weight must not count.
-        weights = np.add.reduce(terms.weights * (block.allocatable > 0))
-        return bounded(total // np.maximum(weights, 1))
+            mean = total // terms.total_weight
+        else:
+            # Where a node has nothing of a resource it scores 0 here; only its weight must not count.
+            weights = np.add.reduce(terms.weights * (block.allocatable > 0))
+            mean = total // np.maximum(weights, 1)
+        return bounded(mean) if is_beyond or block.largest >= _EXACT_IN_FLOATS else mean
 
     def score_few(self, terms: tuple[ResourceTerm, ...], view: View, rows: Sequence[int]) -> list[int]:
         """As ``score`` with plain integers, which is quicker for few rows."""
@@ -141,15 +145,13 @@ class ResourceScoring(Struct, frozen=True):
                 scores.append(mean if 0 <= mean <= MAX_NODE_SCORE else min(max(mean, 0), MAX_NODE_SCORE))
         return scores
 
-    def _percents(self, block: ResourceBlock, requested: Block) -> Scores:
-        """``requested`` is used up."""
-        if np.minimum.reduce(requested, axis=None, initial=0) >= 0:
-            return self._usual_percents(block, requested)
+    def _percents_beyond(self, block: ResourceBlock, requested: Block) -> Scores:
+        """``_percents``, where some sums begin again below 0."""
         beyond = np.nonzero(requested < 0)
         amounts = zip(block.allocatable[beyond].tolist(), requested[beyond].tolist(), strict=True)
-        bounded = [self._beyond_int64(whole, amount) if whole else 0 for whole, amount in amounts]
-        percents = self._usual_percents(block, np.maximum(requested, 0))
-        percents[beyond] = bounded
+        found = [self._beyond_int64(whole, amount) if whole else 0 for whole, amount in amounts]
+        percents = self._percents(block, np.maximum(requested, 0))
+        percents[beyond] = found
         return percents
 
     def _beyond_int64(self, allocatable: int, requested: int) -> int:
@@ -161,7 +163,8 @@ class ResourceScoring(Struct, frozen=True):
         score = product // allocatable if product >= 0 else -(-product // allocatable)
         return score if self.shape is None else min(max(score, 0), MAX_NODE_SCORE)
 
-    def _usual_percents(self, block: ResourceBlock, requested: Block) -> Scores:
+    def _percents(self, block: ResourceBlock, requested: Block) -> Scores:
+        """By resource and row. ``requested``: with the pod, none below 0; used up."""
         if self.strategy is Strategy.LEAST_ALLOCATED:
             counted = np.maximum(np.subtract(block.allocatable, requested, out=requested), 0, out=requested)
         else:
