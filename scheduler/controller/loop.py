@@ -23,8 +23,8 @@ from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, ShutdownRequested, Stimulus, Tick, WakingContinued
 
 SLICE_SECONDS = 0.002
-"""Seconds for stimuli, and again for decisions; then their commands leave. With 3 and 4 ms a pod costs as much or 2 %
-less (``plain`` and ``mixed``, four rounds), and everything else waits longer."""
+"""Seconds for stimuli, and again for decisions; then their commands leave. With 3 and 4 ms a pod costs as much or up
+to 6 % less (docs/measurements.md), and everything else waits longer."""
 TURNS_BEFORE_A_SLICE = 3
 """Turns of the event loop from bytes in a socket to stimuli: one reads the socket, one runs its reader, and one more
 covers what was behind others in the first. They cost some 10 µs a slice."""
