@@ -178,12 +178,12 @@ class NodeColumns:
         return self._lines(_USUAL, rows), self._lines(slice(first, first + len(USUAL_RESOURCES)), rows)
 
     def _lines(self, lines: slice, rows: Rows) -> Block:
-        # Of a list of rows from all rows that there is room for, as lines that are cut short are copied first.
+        # Lines are not cut to the rows in use before: `take` would copy them first.
         return self._matrix[lines, rows] if isinstance(rows, slice) else self._matrix[lines].take(rows, axis=1)
 
     def is_nowhere(self, resource: str) -> bool:
         """Whether no node offers any of a resource, and no pod takes any."""
-        if resource in ("cpu", "memory", "ephemeral-storage", "pods"):
+        if resource in COUNTABLE_RESOURCES:
             return False
         return resource not in self._allocatable and resource not in self._requested
 
