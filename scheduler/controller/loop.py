@@ -23,8 +23,8 @@ from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, ShutdownRequested, Stimulus, Tick, WakingContinued
 
 SLICE_SECONDS = 0.002
-"""Seconds for stimuli, and again for decisions; then their commands leave. With 3 and 4 ms a pod costs as much or up
-to 6 % less (docs/measurements.md), and everything else waits longer."""
+"""Seconds for stimuli, and again for decisions; after each their commands leave. With 3 and 4 ms a pod costs as much or
+up to 6 % less (docs/measurements.md), and everything else waits longer."""
 TURNS_BEFORE_A_SLICE = 3
 """Turns of the event loop from bytes in a socket to stimuli: one reads the socket, one runs its reader, and one more
 covers what was behind others in the first. They cost some 10 µs a slice."""
@@ -84,9 +84,9 @@ class SchedulingLoop:
     """``run`` as a task. Stimuli come from ``inbox``.
 
     ``culprit`` says of the last decision, where it was slow, which pod and which extension points it was.
-    ``dispatch`` takes each command when its slice ends and must not raise or await. ``may_pop`` is asked before every
-    pod, with the number of pods whose commands have not left: leader, synced, room in the writer. ``after_slice`` is
-    called after them, to flush what is buffered.
+    ``dispatch`` takes the commands of stimuli, or of decisions, one after the other and must not raise or await.
+    ``may_pop`` is asked before every pod, with the number of pods whose commands have not left: leader, synced, room in
+    the writer. ``after_slice`` is called when a slice ends, to flush what is buffered.
     """
 
     def __init__(
@@ -111,8 +111,8 @@ class SchedulingLoop:
         self._clock = clock
         self._is_popping = True
         self._commands: list[Command] = []
-        """Of the slice, in order. They leave together: deciding and sending find their own code and data in the
-        processor's caches then, and not what the other has left there."""
+        """Of the stimuli or the decisions of the slice, in order. They leave together: deciding and sending find their
+        own code and data in the processor's caches then, and not what the other has left there."""
         self._round_end: float | None = None
         """When stimuli stop coming first; None: the inbox was empty."""
         self._culprit = culprit
@@ -130,8 +130,9 @@ class SchedulingLoop:
         while True:
             self._inbox.noted()
             has_more = self._slice()
+            if self._commands:
+                self._dispatch_all(self._clock())
             with self.steps.step("after slice"):
-                self._dispatch_all()
                 self._after_slice()
             if not has_more:
                 wait = self._seconds_to_sleep()
@@ -149,14 +150,14 @@ class SchedulingLoop:
         now = self._clock()
         counts.beat = now.monotonic
         end = now.monotonic + SLICE_SECONDS
-        now = self._apply_until(end, now)
+        now = self._dispatch_all(self._apply_until(end, now))
         if not self._may_turn_to_pods(now):
             return True
         end = now.monotonic + SLICE_SECONDS
         deadline = self._deadline()
         if deadline is not None and deadline <= now.monotonic:
             self._apply(Tick(), now)
-            now = self._after(now, "Tick")
+            now = self._dispatch_all(self._after(now, "Tick"))
             if self._engine.is_waking:
                 return True
         taken = 0
@@ -221,10 +222,15 @@ class SchedulingLoop:
             return
         self._commands += commands
 
-    def _dispatch_all(self) -> None:
+    def _dispatch_all(self, now: Now) -> Now:
+        """Send what has come of the stimuli, or of the decisions; returns the time after it. What follows from the
+        commands of stimuli, such as a node that is left alone, is to hold for the decisions after them."""
+        if not self._commands:
+            return now
         commands, self._commands = self._commands, []
         for command in commands:
             self._dispatch(command)
+        return self._after(now, "commands")
 
     def _after(self, began: Now, step: str, culprit: Callable[[], Mapping[str, object]] = dict) -> Now:
         """Report a slow step with what ``culprit`` says; returns the time after it."""

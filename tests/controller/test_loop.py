@@ -14,7 +14,7 @@ from scheduler.controller.inbox import Inbox
 from scheduler.controller.loop import SLICE_SECONDS, SchedulingLoop
 from scheduler.engine.commands import Command, RecordAttempt
 from scheduler.framework.plugin_ports import WaitingPod
-from scheduler.messages.commands import BindPod
+from scheduler.messages.commands import BindPod, ReportProblem
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, PodsActivated, Stimulus, Tick, WakingContinued
 from scheduler.objects.kinds import Kind
@@ -120,6 +120,28 @@ async def test_the_commands_of_a_slice_leave_together_and_take_up_room_before() 
         await until(lambda: len(bound_after) == 3)
     assert bound_after == [2, 2, 3]
     assert asked[:4] == [0, 1, 2, 0]
+
+
+async def test_what_follows_from_the_commands_of_stimuli_holds_for_the_decisions_after_them() -> None:
+    class Reporting(RoundRobinEngine):
+        def handle(self, stimulus: Stimulus, now: Now) -> Sequence[Command]:
+            is_node = isinstance(stimulus, ObjectObserved) and stimulus.kind is Kind.NODE
+            return [*super().handle(stimulus, now), *([ReportProblem("a node")] if is_node else [])]
+
+    bound: list[str] = []
+
+    def dispatch(command: Command) -> None:
+        if isinstance(command, ReportProblem):
+            inbox.put(ObjectDeleted(Kind.NODE, node("n1")))
+        elif isinstance(command, BindPod):
+            bound.append(command.node)
+
+    inbox = Inbox()
+    loop = SchedulingLoop(Reporting(), inbox, dispatch, lambda _: True)
+    inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), *pods(1)])
+    async with looping(loop):
+        await until(lambda: loop.counts.steps == 1)
+    assert bound == []
 
 
 async def test_nothing_is_taken_before_it_is_allowed_and_a_wake_is_enough_to_begin() -> None:
