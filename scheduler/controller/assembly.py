@@ -169,6 +169,7 @@ class Assembly:
             self._ended.set()
 
     def _after_slice(self) -> None:
+        self._old_objects.set_aside()
         if self.journal is not None:
             self.journal.flush()
         if self._parts.recorder is not None:

@@ -1,27 +1,32 @@
 """Settings of Python's garbage collector: as little of it as is safe, and no pause that can be felt.
 
 Objects of a pod are freed by reference counting; the collector finds nothing, and its walks over young objects every
-few pods were 5 % of a pod's cost. It stays on for reference cycles that plugins may create. A walk takes 0.5 µs an
-object, during which nothing else happens.
+few pods were 5 % of a pod's cost. It stays on for reference cycles that plugins may create. A walk takes 0.5 to 1 µs an
+object, during which nothing else happens; so what has outlived two walks is exempted from them, and all of it is
+walked over only when memory has doubled.
 """
 
 from __future__ import annotations
 
 import gc
+import sys
+from collections.abc import Callable
 from typing import Final
 
 STARTING_OBJECTS: Final = 100_000
 """Threshold of the collector's first generation until the first lists are there: nearly all of what comes stays."""
-YOUNG_OBJECTS: Final = 3_000
-"""The same afterwards, allocations minus deallocations: some 500 placed pods, and a pause of 1 to 2 ms."""
+YOUNG_OBJECTS: Final = 2_000
+"""The same afterwards, allocations minus deallocations: some 300 placed pods, and a pause of 1 to 2 ms."""
 YOUNG_WALKS: Final = 1
-"""Walks over the first generation for each one over the second: one of some 9,000 objects."""
-MIDDLE_WALKS: Final = 10
-"""Walks over the second generation before one over all others is due, which waits for an idle moment."""
-MAX_MIDDLE_WALKS: Final = 1_000
-"""The same without an idle moment: some six million more objects."""
-GROWTH: Final = 4
-"""A walk over all objects is due when there are a quarter more: each then costs as much as an object's making."""
+"""Walks over the first generation for each one over the second: one of some 6,000 objects, 3 to 5 ms."""
+WALKS_BEFORE_A_LOOK: Final = 10
+"""Walks over the second generation before memory is measured, which waits for an idle moment. It takes 0.1 µs for each
+16 KiB of objects."""
+MAX_WALKS_BEFORE_A_LOOK: Final = 1_000
+"""The same without an idle moment: some four million more objects."""
+GROWTH: Final = 2
+"""All objects are walked over where there are twice as many as after the last time: what cycles can leave behind is at
+most as much as there was."""
 
 
 def collect_seldom() -> None:
@@ -30,22 +35,52 @@ def collect_seldom() -> None:
 
 
 def keep_what_is_there() -> None:
-    """Exempt the objects of the first lists from collection: they stay for the life of the process. From now on pauses
-    are short, and old objects are left to ``OldObjects``."""
+    """Exempt the objects of the first lists from collection. From now on pauses are short, and old objects are left to
+    ``OldObjects``."""
     gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS, YOUNG_WALKS, MAX_MIDDLE_WALKS)
+    gc.set_threshold(YOUNG_OBJECTS, YOUNG_WALKS, MAX_WALKS_BEFORE_A_LOOK)
+
+
+def _keeps_what_is_there() -> bool:
+    return gc.get_threshold()[2] == MAX_WALKS_BEFORE_A_LOOK
 
 
 class OldObjects:
-    """Collects old objects when there is nothing else to do."""
+    """Exempts old objects from collection, and collects those in cycles where memory has doubled.
 
-    def __init__(self) -> None:
+    ``blocks_in_use`` returns the number of Python's blocks of memory. How many there are at the first idle moment,
+    once the pods that waited for the start are placed, is what the first growth is measured against.
+    """
+
+    def __init__(self, blocks_in_use: Callable[[], int] = sys.getallocatedblocks) -> None:
+        self._blocks_in_use = blocks_in_use
+        self._blocks_kept = 0
+        """After the last walk over all objects. 0: there was no idle moment yet."""
         self._walks = 0
-        """Over the second generation, until all objects were last walked over: their number, in thousands."""
+        """Over the second generation, since memory was last measured."""
+
+    def set_aside(self) -> None:
+        """Exempt what has outlived a walk over the second generation, and what is younger; takes no time. Call it after
+        each piece of work."""
+        walks = gc.get_count()[2]
+        if walks and _keeps_what_is_there():
+            gc.freeze()
+            self._walks += walks
+            if self._walks >= MAX_WALKS_BEFORE_A_LOOK:
+                self._look()
 
     def collect(self) -> None:
-        """Collect all generations where that is due."""
-        walks = gc.get_count()[2]
-        if gc.get_threshold()[2] == MAX_MIDDLE_WALKS and walks >= max(MIDDLE_WALKS, self._walks // GROWTH):
-            self._walks += walks
+        """Collect all generations where that is due. Call it when there is nothing else to do."""
+        if (self._walks >= WALKS_BEFORE_A_LOOK or not self._blocks_kept) and _keeps_what_is_there():
+            self._look()
+
+    def _look(self) -> None:
+        self._walks = 0
+        blocks = self._blocks_in_use()
+        if not self._blocks_kept:
+            self._blocks_kept = blocks
+        elif blocks >= GROWTH * self._blocks_kept:
+            gc.unfreeze()
             gc.collect()
+            gc.freeze()
+            self._blocks_kept = self._blocks_in_use()

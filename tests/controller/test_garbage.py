@@ -28,62 +28,127 @@ def collector() -> Iterator[None]:
     gc.unfreeze()
 
 
-def walks_of_the_old(count: int) -> None:
-    """As many walks over the second generation."""
+class Memory:
+    """A number of blocks in use."""
+
+    def __init__(self, blocks: int) -> None:
+        self.blocks = blocks
+
+    def __call__(self) -> int:
+        return self.blocks
+
+
+def a_circle() -> tuple[Circle, weakref.ref[Circle]]:
+    circle = Circle()
+    return circle, weakref.ref(circle)
+
+
+def walks_of_the_old(old: garbage.OldObjects, count: int) -> None:
+    """As many walks over the second generation, each in a piece of work of its own."""
     for _ in range(count):
         gc.collect(1)
+        old.set_aside()
 
 
 @pytest.mark.usefixtures("collector")
-def test_once_the_first_lists_are_there_pauses_are_short_and_old_objects_wait() -> None:
+def test_once_the_first_lists_are_there_walks_are_short() -> None:
     garbage.collect_seldom()
     assert gc.get_threshold()[0] == garbage.STARTING_OBJECTS
     garbage.keep_what_is_there()
     young, walks, old = gc.get_threshold()
-    assert young * (walks + 2) <= 10_000, "objects in one walk of the second generation"
-    assert old == garbage.MAX_MIDDLE_WALKS
+    assert young * (walks + 2) <= 6_000, "objects in one walk of the second generation"
+    assert old == garbage.MAX_WALKS_BEFORE_A_LOOK
 
 
 @pytest.mark.usefixtures("collector")
-def test_old_circles_are_collected_when_there_is_nothing_else_to_do_and_enough_has_come() -> None:
+def test_what_has_outlived_a_walk_of_the_second_generation_is_walked_over_no_more() -> None:
     gc.collect()
     garbage.keep_what_is_there()
-    old = garbage.OldObjects()
-    circle = Circle()
-    left = weakref.ref(circle)
-    # In the oldest generation.
-    walks_of_the_old(2)
+    old = garbage.OldObjects(lambda: 1_000)
+    circle, left = a_circle()
+    old.set_aside()
+    assert any(each is circle for each in gc.get_objects()), "no such walk yet"
+    gc.collect(1)
+    old.set_aside()
+    assert not any(each is circle for each in gc.get_objects()), "those that are exempt are not among them"
     del circle
+    gc.collect()
+    assert left() is not None
+
+
+@pytest.mark.usefixtures("collector")
+def test_old_circles_are_collected_at_an_idle_moment_once_memory_has_doubled() -> None:
+    gc.collect()
+    garbage.keep_what_is_there()
+    memory = Memory(1_000)
+    old = garbage.OldObjects(memory)
     old.collect()
-    assert left() is not None, "two walks are not enough"
-    walks_of_the_old(garbage.MIDDLE_WALKS)
+    circle, left = a_circle()
+    walks_of_the_old(old, garbage.WALKS_BEFORE_A_LOOK)
+    del circle
+    memory.blocks = 1_999
+    old.collect()
+    assert left() is not None, "less than twice as much"
+    memory.blocks = 2_000
+    old.collect()
+    assert left() is not None, "memory was measured a moment ago"
+    walks_of_the_old(old, garbage.WALKS_BEFORE_A_LOOK)
     old.collect()
     assert left() is None
-    assert gc.get_count()[2] == 0
 
 
 @pytest.mark.usefixtures("collector")
-def test_the_more_there_is_the_more_must_come_before_all_of_it_is_walked_over_again() -> None:
+def test_growth_is_measured_from_what_stays_after_the_last_walk_over_all() -> None:
     garbage.keep_what_is_there()
-    old = garbage.OldObjects()
-    walks_of_the_old(100)
+    memory = Memory(1_000)
+    old = garbage.OldObjects(memory)
     old.collect()
-    assert gc.get_count()[2] == 0
-    walks_of_the_old(24)
+    memory.blocks = 3_000
+    walks_of_the_old(old, garbage.WALKS_BEFORE_A_LOOK)
     old.collect()
-    assert gc.get_count()[2] == 24
-    walks_of_the_old(1)
+    circle, left = a_circle()
+    memory.blocks = 5_999
+    walks_of_the_old(old, garbage.WALKS_BEFORE_A_LOOK)
+    del circle
     old.collect()
-    assert gc.get_count()[2] == 0
+    assert left() is not None
+    memory.blocks = 6_000
+    walks_of_the_old(old, garbage.WALKS_BEFORE_A_LOOK)
+    old.collect()
+    assert left() is None
 
 
 @pytest.mark.usefixtures("collector")
-def test_before_the_first_lists_nothing_is_collected_by_hand() -> None:
-    garbage.collect_seldom()
-    circle = Circle()
-    left = weakref.ref(circle)
-    walks_of_the_old(garbage.MIDDLE_WALKS + 2)
+def test_without_an_idle_moment_old_circles_are_collected_in_the_end() -> None:
+    garbage.keep_what_is_there()
+    memory = Memory(1_000)
+    old = garbage.OldObjects(memory)
+    old.collect()
+    circle, left = a_circle()
+    memory.blocks = 2_000
+    walks_of_the_old(old, garbage.MAX_WALKS_BEFORE_A_LOOK - 1)
     del circle
-    garbage.OldObjects().collect()
     assert left() is not None
+    walks_of_the_old(old, 1)
+    assert left() is None
+
+
+@pytest.mark.usefixtures("collector")
+def test_before_the_first_lists_nothing_is_exempt_or_measured() -> None:
+    garbage.collect_seldom()
+    memory = Memory(1_000)
+    old = garbage.OldObjects(memory)
+    circle, left = a_circle()
+    old.collect()
+    walks_of_the_old(old, 2)
+    del circle
     gc.collect()
+    assert left() is None
+    garbage.keep_what_is_there()
+    memory.blocks = 10_000
+    circle, left = a_circle()
+    old.collect()
+    walks_of_the_old(old, garbage.WALKS_BEFORE_A_LOOK)
+    del circle
+    old.collect()
+    assert left() is not None, "the first lists are no growth"
