@@ -4,9 +4,10 @@ A thousand preemptors of one Deployment are tried on the same thousand nodes, an
 one node changes. So a result is valid for pods of the same class and priority while its row has the same Node, the same
 pods, and the same nominated pods. Where no filter keeps account of pods, their statuses may change, as victims' do: the
 victims of a candidate are then taken as they are now. Pods that differ in their claims share the results that their
-plugins declare equal (``likeness.py``). The present answer of a plugin that counts pods (spread, affinity) is compared,
-too; rows with a potential victim or nominated pod that it counts are evaluated each time. Nothing is cached if the
-result depends on more: if there is a budget, or a plugin reads other objects of the cluster.
+plugins declare equal (``likeness.py``). What plugins that count pods (spread, affinity) know of the row is compared,
+too (``kept_facts.py``). Of a plugin that does not tell that, its present answer is; rows with a potential victim or
+nominated pod that it counts are evaluated each time. Nothing is cached if the result depends on more: if there is a
+budget, or a plugin reads other objects of the cluster.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, State
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import Refusal, Skip
 from scheduler.preemption.dry_run import Candidate, Trial
+from scheduler.preemption.kept_facts import KeptFacts
 from scheduler.preemption.wave_filters import WaveFilters, any_plugin_counts, wave_filters
 
 Answer = Candidate | Refusal
@@ -71,6 +73,7 @@ class RowAnswers:
         "_beside",
         "_candidates",
         "_codes",
+        "_facts",
         "_is_plain",
         "_likeness",
         "_nominations_version",
@@ -85,6 +88,7 @@ class RowAnswers:
         "_since",
         "_stamps",
         "_versions",
+        "silent",
     )
 
     def __init__(self, shared: tuple[object, ...], now: int, *, is_plain: bool) -> None:
@@ -100,8 +104,11 @@ class RowAnswers:
         """Row → the version of its pods among which the victims are, where it has a candidate."""
         self._stamps = np.zeros(0, np.int64)
         """Row → the stamp of the likeness that the answer is for."""
+        self._facts = KeptFacts()
+        self.silent: tuple[AskedFilter, ...] = ()
+        """The plugins that count pods and tell no facts."""
         self._said = np.zeros(0, np.int64)
-        """Row → the counting plugins' answers for which the result holds, as a number."""
+        """Row → their answers for which the result holds, as a number."""
         self._saying: Rows | None = None
         """Row → their present answers; None = there is no such plugin."""
         self._likeness = NO_CLAIMS
@@ -139,7 +146,10 @@ class RowAnswers:
             self._pods_versions = np.append(self._pods_versions, np.zeros(more, np.int64))
             self._stamps = np.append(self._stamps, np.zeros(more, np.int64))
             self._said = np.append(self._said, np.zeros(more, np.int64))
-        self._saying = self._verdicts_of(trial, counting) if counting else None
+        self.silent, holds_on = self._facts.begin(counting, trial.view)
+        if not holds_on:
+            self._codes[:] = UNKNOWN
+        self._saying = self._verdicts_of(trial, self.silent) if self.silent else None
         log, nominated, beside = trial.context.nominations, trial.context.nominated_pods, self._beside
         moved = None
         if log is not None:
@@ -151,8 +161,8 @@ class RowAnswers:
         else:
             changed = [row for name in moved if (row := table.row(name)) is not None]
         names, codes = table.names, self._codes
-        if counting:
-            self._own_rows.update(row for row, pods in beside.items() if _is_any_counted(counting, pods))
+        if self.silent:
+            self._own_rows.update(row for row, pods in beside.items() if _is_any_counted(self.silent, pods))
         for row in changed:
             if codes[row] != UNKNOWN and tuple(nominated(names[row])) != beside.get(row, ()):
                 codes[row] = UNKNOWN
@@ -178,8 +188,10 @@ class RowAnswers:
 
     def known(self, rows: Rows, columns: _Columns, counted: Mask | None) -> Codes:
         """The cached result of each of these rows, as a code. The rows are up to date in ``columns``.
-        ``counted``: of these rows, those with a potential victim that a plugin counts; None = none."""
+        ``counted``: of these rows, those with a potential victim that one of ``silent`` counts; None = none."""
         is_same = self._versions[rows] == self._versions_in(columns)[rows]
+        if (facts_are_same := self._facts.are_as_kept(rows)) is not None:
+            is_same &= facts_are_same
         if self._likeness.stamps is not None:
             is_same &= self._stamps[rows] == self._likeness.stamps[rows]
         if self._saying is not None:
@@ -193,19 +205,18 @@ class RowAnswers:
     def _versions_in(self, columns: _Columns) -> Rows:
         return columns.amounts_versions if self._is_plain else columns.versions
 
-    def keep(
-        self, trial: Trial, answers: Mapping[int, Answer], columns: _Columns, counting: Sequence[AskedFilter]
-    ) -> list[int]:
+    def keep(self, trial: Trial, answers: Mapping[int, Answer], columns: _Columns) -> list[int]:
         """Cache these answers; returns the code of each, UNKNOWN where it does not hold for other pods."""
         names, nominated = trial.view.table.names, trial.context.nominated_pods
         stamps, versions = self._likeness.stamps, self._versions_in(columns)
         codes: list[int] = []
+        self._facts.keep(np.fromiter(answers, np.int64, len(answers)))
         for row, answer in answers.items():
             codes.append(UNKNOWN)
             if row in self._own_rows:
                 continue
             beside = tuple(nominated(names[row]))
-            if self._parts.put(row, beside, self._likeness) or _is_any_counted(counting, beside):
+            if self._parts.put(row, beside, self._likeness) or _is_any_counted(self.silent, beside):
                 self._codes[row] = UNKNOWN
                 continue
             if beside:

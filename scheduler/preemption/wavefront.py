@@ -21,13 +21,14 @@ Results are cached by row for the next pod of the same template (``kept_answers.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
 from scheduler.errors import message_of
+from scheduler.framework.asked_filters import AskedFilter
 from scheduler.framework.node_filter import rivals
 from scheduler.messages.status import Code, Refusal
 from scheduler.preemption.budget_ranks import exhausting
@@ -146,7 +147,7 @@ class Search(Struct):
         found: Mapping[int, Answer | None] | None = None
         try:
             columns.refresh(trial.view.table, rows)
-            counted = _rows_counted(trial, rows, columns, filters)
+            counted = _rows_counted(trial, rows, columns, kept.silent)
             known = kept.known(rows, columns, counted)
             end = self._end(known, most)
             rows, codes = rows[:end], known[:end]
@@ -226,7 +227,7 @@ def _with_found(
     found, lasting = _found(trial, new, columns, filters)
     if counted is not None:
         lasting = {row: lasting[row] for row in new[~counted[unknown]].tolist() if row in lasting}
-    code_of = dict(zip(lasting, kept.keep(trial, lasting, columns, filters.counting), strict=True))
+    code_of = dict(zip(lasting, kept.keep(trial, lasting, columns), strict=True))
     codes[unknown] = [code_of.get(row, UNKNOWN) for row in new.tolist()]
     return None if (codes[unknown] != UNKNOWN).all() else found
 
@@ -319,24 +320,20 @@ def _beside(trial: Trial, rows: Rows, filters: WaveFilters, difficult: Mask) -> 
     return found
 
 
-def _counted(rows: Rows, columns: PodColumns, potential: Mask, filters: WaveFilters) -> Mask | None:
-    """Which potential victims a counting plugin may count, None = none."""
-    if not filters.counting:
+def _counted(rows: Rows, columns: PodColumns, potential: Mask, counting: Sequence[AskedFilter]) -> Mask | None:
+    """Which potential victims one of these plugins may count, None = none."""
+    if not counting:
         return None
     profile = columns.profile[rows]
     present = columns.profiles.present(profile[potential])
-    counts = columns.profiles.where(present, lambda info: any_plugin_counts(filters.counting, info))
+    counts = columns.profiles.where(present, lambda info: any_plugin_counts(counting, info))
     return potential & counts[profile] if counts.any() else None
 
 
-def _rows_counted(trial: Trial, rows: Rows, columns: PodColumns, filters: WaveFilters) -> Mask | None:
+def _rows_counted(trial: Trial, rows: Rows, columns: PodColumns, counting: Sequence[AskedFilter]) -> Mask | None:
     """Which rows have such a potential victim, None = none."""
-    if not filters.counting:
-        return None
-    places = _counted(rows, columns, _potential(trial, rows, columns), filters)
-    if places is None:
-        return None
-    return np.asarray(places.any(axis=1), np.bool_)
+    places = _counted(rows, columns, _potential(trial, rows, columns), counting) if counting else None
+    return None if places is None else np.asarray(places.any(axis=1), np.bool_)
 
 
 def _run(
@@ -348,7 +345,7 @@ def _run(
     potential: Mask,
 ) -> dict[int, Answer]:
     """Answers for rows that each have a potential victim."""
-    counted = _counted(rows, columns, potential, filters)
+    counted = _counted(rows, columns, potential, filters.counting)
     wave = Wave(trial, filters, columns, beside, rows, potential, counted)
     is_refused, refusals = wave.refusals()
     answers: dict[int, Answer] = {int(rows[position]): refusal for position, refusal in refusals.items()}

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.asked_filters import counts_pods
 from scheduler.framework.likeness import AlikeState
-from scheduler.framework.plugin import State
+from scheduler.framework.plugin import FilterPlugin, Reads, Rows, State, Verdicts
 from scheduler.framework.post_filter import PostFilterContext
 from scheduler.messages.status import Skip, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.preemption.evaluation import Extent, evaluate
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.testing.fragments import affinity_json, pod_term, spread_json
-from scheduler.testing.objects import node, pod
+from scheduler.testing.objects import namespace, node, pod
 from tests import builders
 from tests.preemption.situations import Situation, evidence_of
 from tests.preemption.test_kept_answers import Watching
@@ -27,12 +29,29 @@ NODES = ("n0", "n1", "n2")
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 EVERY_NODE = Extent(100, 0)
 CLAIMS = tuple("abcdef")
+WEB = {"app": "web"}
 KINDS: dict[str, dict[str, Any]] = {
     "plain": {},
-    "spread": {"labels": {"app": "web"}, "spread": [spread_json(ZONE, {"app": "web"})]},
-    "apart": {"labels": {"app": "web"}, "affinity": affinity_json(anti_required=[pod_term({"app": "web"}, HOST)])},
+    "spread": {"labels": WEB, "spread": [spread_json(ZONE, {"app": "web"})]},
+    "apart": {"labels": WEB, "affinity": affinity_json(anti_required=[pod_term({"app": "web"}, HOST)])},
     "together": {"affinity": affinity_json(required=[pod_term({"app": "web"}, ZONE)])},
+    "apart in zones": {"labels": WEB, "affinity": affinity_json(anti_required=[pod_term({"app": "db"}, ZONE)])},
+    "together with its own": {
+        "labels": WEB,
+        "affinity": affinity_json(required=[pod_term(WEB, ZONE), pod_term(WEB, HOST)]),
+    },
+    "spread over both": {"labels": WEB, "spread": [spread_json(ZONE, WEB), spread_json(HOST, WEB, minDomains=2)]},
+    "spread, others": {"spread": [spread_json(ZONE, {"app": "db"}, max_skew=2)]},
 }
+COUNTED: tuple[dict[str, Any], ...] = (
+    {},
+    {"labels": WEB},
+    {"labels": {"app": "db"}},
+    {"labels": WEB, "affinity": affinity_json(anti_required=[pod_term(WEB, HOST)])},
+    {"affinity": affinity_json(anti_required=[pod_term(WEB, ZONE)])},
+    {"affinity": affinity_json(anti_required=[pod_term({}, HOST, namespace_selector={"matchLabels": {"team": "a"}})])},
+)
+"""Pods that plugins count for some of these kinds, and that may count those."""
 
 
 def full_cluster(*plugins: Any) -> Situation:
@@ -60,9 +79,10 @@ class Attempts:
     """Attempts as engines make them: of one class are the pods that differ in their claims alone, and what plugins say
     of a class that neither counts pods nor looks at claims is the same object."""
 
-    def __init__(self, situation: Situation) -> None:
+    def __init__(self, situation: Situation, states: Mapping[str, State] | None = None) -> None:
         self.situation = situation
         self.columns = PodColumns()
+        self._more_states = states or {}
         self._states: dict[tuple[str, int], dict[str, State | Skip]] = {}
 
     def _context(self, one: Pod, kind: str) -> PostFilterContext:
@@ -73,6 +93,7 @@ class Attempts:
             name: state if isinstance(state, AlikeState) or counts_pods(state) else known[name]
             for name, state in context.states.items()
         }
+        states |= self._more_states
         return replace(context, states=states, class_key=(kind, len(one.spec.volumes)))
 
     def of(self, one: Pod, kind: str, columns: PodColumns | None = None) -> Any:
@@ -126,19 +147,90 @@ def test_a_node_with_a_volume_of_the_pods_own_is_asked_about_for_that_pod_alone(
     assert "n1" not in [name for name, _ in candidates]
 
 
-def test_pods_that_plugins_count_ask_only_about_nodes_with_such_pods_or_another_answer() -> None:
+class Counting(FilterPlugin):
+    """Refuses nothing. It counts pods of the app, and does not tell what it knows of each row."""
+
+    name = "Counting"
+    reads = Reads.NODE
+
+    class Known(State):
+        def with_pod(self, view: Any, row: int, other: PodInfo, sign: int) -> State:
+            return self if self.ignores(other) else type(self)()
+
+        def ignores(self, other: PodInfo) -> bool:
+            return other.labels.get("app") != "web"
+
+    def filter(self, state: State, pod: PodInfo, view: Any, rows: Rows) -> Verdicts | None:
+        return None
+
+
+def test_pods_that_a_silent_plugin_counts_ask_about_nodes_with_such_pods_each_time() -> None:
     watching = Watching()
-    situation = full_cluster(watching)
+    situation = full_cluster(watching, Counting())
     for index, name in enumerate(NODES):
         situation.cache.remove_pod(f"pod-{name}-{(4 - index) % 4}")
     situation.cache.observe_pod(PodInfo(pod("counted", cpu="1", node="n1", priority=1, labels={"app": "web"})))
-    attempts = Attempts(situation)
-    attempts.kept(preemptor(0, "spread"), "spread")
+    attempts = Attempts(situation, {"Counting": Counting.Known()})
+    first = attempts.kept(preemptor(0), "plain")
     watching.take()
-    assert attempts.kept(preemptor(1, "spread"), "spread") == attempts.of(preemptor(1, "spread"), "spread")
-    watching.take()
-    attempts.kept(preemptor(2, "spread"), "spread")
+    assert attempts.kept(preemptor(1), "plain") == first
     assert watching.take() == {"n1"}
+
+
+@pytest.mark.parametrize("kind", ["spread", "apart", "together"])
+def test_nodes_with_pods_that_count_are_not_asked_about_while_the_counts_there_are_the_same(kind: str) -> None:
+    watching = Watching()
+    situation = full_cluster(watching)
+    situation.nominated["n2"] = [PodInfo(pod("other", cpu="1", priority=10, labels={"app": "web"}))]
+    attempts = Attempts(situation)
+    first = attempts.kept(preemptor(0, kind), kind)
+    watching.take()
+    assert attempts.kept(preemptor(1, kind), kind) == first
+    assert watching.take() == set()
+    situation.cache.observe_pod(PodInfo(pod("counted", cpu="1", node="n1", priority=20, labels={"app": "web"})))
+    attempts.kept(preemptor(2, kind), kind)
+    assert "n1" in watching.take()
+
+
+def test_another_pod_of_the_app_on_one_node_asks_about_no_other_host() -> None:
+    watching = Watching()
+    situation = full_cluster(watching)
+    attempts = Attempts(situation)
+    attempts.kept(preemptor(0, "apart"), "apart")
+    watching.take()
+    situation.cache.observe_pod(PodInfo(pod("counted", cpu="1", node="n1", priority=20, labels={"app": "web"})))
+    attempts.kept(preemptor(1, "apart"), "apart")
+    assert watching.take() == {"n1"}
+
+
+def test_a_nominated_pod_that_minds_others_by_their_namespace_counts_by_its_labels_of_now() -> None:
+    situation = full_cluster()
+    others = pod_term({}, HOST, namespace_selector={"matchLabels": {"team": "a"}})
+    minding = pod("minds", cpu="1", priority=10, affinity=affinity_json(anti_required=[others]))
+    situation.nominated["n1"] = [PodInfo(minding)]
+    situation.observe(namespace("default", {"team": "b"}))
+    attempts = Attempts(situation)
+    before = attempts.kept(preemptor(0, "apart"), "apart")
+    situation.observe(namespace("default", {"team": "a"}))
+    after = attempts.kept(preemptor(1, "apart"), "apart")
+    assert after == attempts.of(preemptor(1, "apart"), "apart")
+    assert after != before
+
+
+def test_more_topology_keys_than_are_compared_leave_nothing_kept_where_pods_count() -> None:
+    watching = Watching()
+    situation = full_cluster(watching)
+    attempts = Attempts(situation)
+    keys = [f"key-{number}" for number in range(80)]
+    every = dict.fromkeys(keys, "same")
+    for name in NODES:
+        situation.cache.observe_node(node(name, cpu="4", labels=every))
+    terms = affinity_json(anti_required=[pod_term({"app": "web"}, key) for key in keys])
+    situation.cache.observe_pod(PodInfo(pod("apart", cpu="1", node="n0", priority=1, affinity=terms)))
+    first = attempts.kept(preemptor(0, "apart"), "apart")
+    watching.take()
+    assert attempts.kept(preemptor(1, "apart"), "apart") == first
+    assert "n0" in watching.take()
 
 
 @settings(max_examples=80)
@@ -180,3 +272,38 @@ def test_a_kept_answer_equals_a_fresh_evaluation(data: st.DataObject) -> None:
             kind = data.draw(st.sampled_from(sorted(KINDS)))
             one = preemptor(2 * step + number, kind, data.draw(claims), data.draw(st.sampled_from((5, 10))))
             assert attempts.kept(one, kind) == attempts.of(one, kind)
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_what_is_kept_beside_counts_equals_a_fresh_evaluation(data: st.DataObject) -> None:
+    situation = full_cluster()
+    attempts = Attempts(situation)
+    priorities = st.sampled_from((0, 2, 10, 20))
+    for step in range(8):
+        name = data.draw(st.sampled_from(NODES))
+        match data.draw(st.sampled_from(("gone", "new", "nominated", "not nominated", "node", "namespace", "none"))):
+            case "gone":
+                situation.cache.remove_pod(f"pod-{name}-{data.draw(st.integers(0, 3))}")
+            case "new":
+                there = pod(f"new-{step}", cpu="1", node=name, priority=data.draw(priorities), **_counted(data))
+                situation.cache.observe_pod(PodInfo(there))
+            case "nominated":
+                waiting = pod(f"waits-{step}", cpu="1", priority=data.draw(priorities), **_counted(data))
+                situation.nominated.setdefault(name, []).append(PodInfo(waiting))
+            case "not nominated":
+                situation.nominated.pop(name, None)
+            case "node":
+                zone = data.draw(st.sampled_from(("z0", "z1", "z2")))
+                situation.cache.observe_node(node(name, cpu="4", zone=zone))
+            case "namespace":
+                situation.observe(namespace("default", {"team": data.draw(st.sampled_from("ab"))}))
+        for number in range(2):
+            kind = data.draw(st.sampled_from(sorted(KINDS)))
+            one = preemptor(2 * step + number, kind, (), data.draw(st.sampled_from((5, 10))))
+            assert attempts.kept(one, kind) == attempts.of(one, kind)
+
+
+def _counted(data: st.DataObject) -> dict[str, Any]:
+    fields: dict[str, Any] = data.draw(st.sampled_from(COUNTED))
+    return fields

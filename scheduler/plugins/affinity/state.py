@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import Rows, Scores, State
+from scheduler.framework.row_facts import FactColumn, FactualState, RowFacts
 from scheduler.plugins.affinity.recount import Source, Sources
 from scheduler.plugins.affinity.terms import OwnTerms
 
@@ -25,7 +26,7 @@ AFFINITY, ANTI_AFFINITY, EXISTING_ANTI_AFFINITY = 1, 2, 3
 """Codes of refusals, in the order in which they are checked."""
 
 
-class AffinityFilterState(State):
+class AffinityFilterState(FactualState):
     """The three counts that decide on which rows the pod fits. Rows without a topology key are in no domain."""
 
     __slots__ = (
@@ -130,6 +131,18 @@ class AffinityFilterState(State):
                 for term in terms_of(other).anti_affinity
             )
         )
+
+    def row_facts(self, view: View) -> RowFacts:
+        """The counts in each row's domains, and whether other domains have pods beside which this one may be."""
+        table, rows = view.table, view.rows
+        columns: dict[Hashable, FactColumn] = {}
+        for kind in ("existing", "anti_affinity", "affinity"):
+            domains: Domains = getattr(self, kind)
+            for key, counts in domains.items():
+                here = columns[kind, key] = widened(counts, table, key).take(table.label(key)[rows])
+                if kind == "affinity":
+                    columns["elsewhere", key] = (counts.sum() != here).astype(np.int64)
+        return RowFacts((self.namespace, self.labels, self.namespace_labels, self.own), columns)
 
     @property
     def no_pod_matches(self) -> bool:

@@ -11,7 +11,8 @@ from scheduler.cluster.domains import widened
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.table import NodeTable
 from scheduler.framework.findings import MAX_VALUES, Cause, RowArray, labels_listed
-from scheduler.plugins.spread.state import HardConstraint, SpreadFilterState
+from scheduler.plugins.spread.hard import HardConstraint
+from scheduler.plugins.spread.state import SpreadFilterState
 
 
 def causes(state: SpreadFilterState, table: NodeTable, rows: RowArray) -> Iterator[Cause]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from scheduler.cluster.domains import DomainCounts, count_domains, widened
+from scheduler.cluster.domains import count_domains
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.node_matching import Mask
 from scheduler.cluster.pod_counts import Counts
@@ -18,79 +18,15 @@ from scheduler.cluster.row_counts import RowCounts
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import MAX_NODE_SCORE, Rows, Scores, State
+from scheduler.framework.row_facts import FactColumn, FactualState, RowFacts
 from scheduler.objects.memo import has_many_parts
 from scheduler.objects.steps import Pace, Steps, run_to_end
 from scheduler.plugins.go_math import go_log, go_round
 from scheduler.plugins.spread.constraints import Constraint, Countable, Eligibility, both, rows_with_all_keys
+from scheduler.plugins.spread.hard import MISSING_KEY, TOO_UNEVEN, HardConstraint
 from scheduler.plugins.spread.recount import Basis, CountedQuery, changes_by_value
 
-MISSING_KEY, TOO_UNEVEN = 1, 2
-"""Codes of refusals."""
-
-
 # --- filter -----------------------------------------------------------------------------------------------------------
-
-
-class HardConstraint(Struct, frozen=True):
-    """A DoNotSchedule constraint with its counts."""
-
-    constraint: Constraint
-    matches_itself: bool
-    counts: DomainCounts
-    """The number of matching pods by domain; 0 if the domain has no node that counts."""
-    present: npt.NDArray[np.bool_]
-    """Whether a domain has a node that counts, by value id."""
-    domains: int
-    """The number of domains with a node that counts."""
-    lowest: int
-    """The smallest count among those domains; 0 if there are fewer than the constraint's ``minDomains``."""
-    at_lowest: int | None = None
-    """How many of those domains have that count; None: not counted."""
-
-    def max_before(self) -> int:
-        """The largest number of matching pods with which a domain can take the pod."""
-        return self.constraint.max_skew - int(self.matches_itself) + self.lowest
-
-    def codes_by_value(self, table: NodeTable) -> npt.NDArray[np.int16]:
-        """The refusal code of each domain, by value id."""
-        codes = (widened(self.counts, table, self.constraint.topology_key) > self.max_before()).astype(np.int16)
-        codes *= TOO_UNEVEN
-        codes[ABSENT] = MISSING_KEY
-        return codes
-
-    def codes_again(self, codes: npt.NDArray[np.int16], value_ids: Iterable[int]) -> npt.NDArray[np.int16]:
-        """``codes_by_value``, where only the counts of these domains have changed since it was ``codes``; the same
-        array if it says the same."""
-        most, now = self.max_before(), codes
-        for value_id in value_ids:
-            code = TOO_UNEVEN if self.counts.item(value_id) > most else 0
-            if now.item(value_id) != code:
-                now = codes.copy() if now is codes else now
-                now[value_id] = code
-        return now
-
-    def changed(self, value_id: int, sign: int, table: NodeTable) -> HardConstraint:
-        known = self.counts
-        if value_id >= len(known):
-            known = widened(known, table, self.constraint.topology_key)
-        counts = known.copy()
-        before = counts.item(value_id)
-        after = counts[value_id] = before + sign
-        present, lowest, at_lowest = self.present, self.lowest, self.at_lowest
-        if self.domains >= self.constraint.min_domains:
-            if after < lowest:
-                lowest, at_lowest = after, None
-            elif after == lowest:
-                at_lowest = None
-            elif before == lowest and value_id < len(present) and present.item(value_id):
-                # In an even spread most domains have the lowest count, and the pods go to one after the other of them.
-                if at_lowest is None:
-                    at_lowest = int(np.count_nonzero((counts[: len(present)] == lowest) & present))
-                else:
-                    at_lowest -= 1
-                if not at_lowest:
-                    lowest, at_lowest = int(counts[: len(present)][present].min()), None
-        return HardConstraint(self.constraint, self.matches_itself, counts, present, self.domains, lowest, at_lowest)
 
 
 _NO_DOMAINS = np.zeros(1, np.int64), np.zeros(1, np.bool_)
@@ -159,7 +95,7 @@ def _hard_constraint(
     return HardConstraint(constraint, constraint.selector.matches(pod.labels), counts, present, domains, lowest)
 
 
-class SpreadFilterState(State):
+class SpreadFilterState(FactualState):
     __slots__ = ("_basis", "_by_value", "_eligibility", "_namespace", "hard")
 
     def __init__(
@@ -236,6 +172,14 @@ class SpreadFilterState(State):
         return other.namespace != self._namespace or not any(
             one.constraint.selector.matches(other.labels) for one in self.hard
         )
+
+    def row_facts(self, view: View) -> RowFacts:
+        """The counts in each row's domains, and beside them in the others."""
+        columns: dict[Hashable, FactColumn] = {}
+        for place, one in enumerate(self.hard):
+            columns |= {(place, name): column for name, column in one.facts(view.table).items()}
+        of_all = [(one.constraint, one.matches_itself, one.has_domains_enough) for one in self.hard]
+        return RowFacts((self._namespace, self._eligibility, *of_all), columns)
 
     def codes(self, table: NodeTable, rows: Rows) -> npt.NDArray[np.int16]:
         """The refusal code of each of ``rows``, by the first constraint that refuses it, 0 = fits."""
