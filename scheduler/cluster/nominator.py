@@ -38,7 +38,7 @@ class Nominator:
     the watch: every pod without a node may be nominated.
     """
 
-    __slots__ = ("_by_node", "_changed_nodes", "_first_change", "_foreign", "_lookup", "_node_of", "_terms")
+    __slots__ = ("_by_node", "_changed_nodes", "_first_change", "_foreign", "_lookup", "_node_of", "_terms", "identity")
 
     def __init__(self, lookup: PodLookup | None, terms: TermHolder | None = None) -> None:
         self._lookup = lookup
@@ -48,6 +48,9 @@ class Nominator:
         self._foreign: set[str] = set()
         self._changed_nodes: list[str] = []
         self._first_change = 0
+        self.identity = object()
+        """Of the log of changes: a reader that remembers a version remembers this, too, since a fork's changes are
+        others."""
 
     # --- our own pods -------------------------------------------------------------------------------------------------
 

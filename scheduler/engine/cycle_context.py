@@ -97,9 +97,6 @@ class CycleContext(Struct):
     """The owner of extenders' answers."""
     tie_break: Callable[[Sequence[int]], int] | None = None
     """Takes one of several equally good rows; None: ``rng`` does. For questions, which want to know the rows."""
-    pauses: bool = False
-    """Whether a cycle yields, without calls, where it would take long. For questions on a fork, which nothing else
-    changes in between."""
 
     @property
     def total_nodes(self) -> int:

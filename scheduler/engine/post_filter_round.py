@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from scheduler.engine.driving import pausing
 from scheduler.engine.error_texts import text_of
 from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
 from scheduler.engine.preempt_round import Preempting, PreemptingInSteps, ask_about_victims, ask_in_steps
@@ -57,16 +58,13 @@ def run_post_filters(
     asked: PostFilterContext,
     extenders: ExtenderRound,
     times: PluginTimes | None,
-    *,
-    pauses: bool = False,
 ) -> Generator[Calls, Answers, RoundAnswer]:
-    """A success ends the round, and so does all but UNSCHEDULABLE; what the others said is joined. ``pauses``: see
-    ``CycleContext``."""
+    """A success ends the round, and so does all but UNSCHEDULABLE; what the others said is joined."""
     reasons: list[str] = []
     so_far = RoundAnswer("", KEEP_NOMINATION, Code.UNSCHEDULABLE)
     for plugin in plugins:
         try:
-            answer = yield from _ask(plugin, asked, extenders, times, pauses)
+            answer = yield from _ask(plugin, asked, extenders, times)
         except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its own fault, and is named
             text = text_of(PluginError(plugin.name, "PostFilter", error))
             return replace(so_far, message=text, nomination=KEEP_NOMINATION, code=Code.ERROR, room=None)
@@ -96,12 +94,12 @@ def _ask(
     asked: PostFilterContext,
     extenders: ExtenderRound,
     times: PluginTimes | None,
-    pauses: bool,
 ) -> Generator[Calls, Answers, PostFilterAnswer]:
     if extenders.preempters and isinstance(plugin, Preempting):
         return (yield from ask_about_victims(plugin, asked, extenders))
-    if pauses and isinstance(plugin, PreemptingInSteps):
-        return (yield from ask_in_steps(plugin, asked))
+    if isinstance(plugin, PreemptingInSteps):
+        steps = ask_in_steps(plugin, asked)
+        return (yield from pausing(steps if times is None else times.timing_steps(steps, plugin.name, "PostFilter")))
     ask = plugin.post_filter if times is None else times.timing(plugin.post_filter, plugin.name, "PostFilter")
     answer: object = ask(asked)
     if not isinstance(answer, PostFilterAnswer):

@@ -20,6 +20,7 @@ from scheduler.extenders.extender import Extender, VictimsAnswer
 from scheduler.framework.post_filter import KEEP_NOMINATION, PostFilterAnswer, PostFilterContext
 from scheduler.messages.status import failure
 from scheduler.objects.kinds import Kind
+from scheduler.objects.steps import Steps
 from scheduler.preemption.dry_run import Candidate, candidate_of
 from scheduler.preemption.evaluation import Candidates
 from scheduler.preemption.importance import most_important_first
@@ -36,27 +37,17 @@ class Preempting(Protocol):
 
 @runtime_checkable
 class PreemptingInSteps(Protocol):
-    """The same for questions: the first half yields, so that scheduling goes on in between."""
+    """The same, of which the first half pauses where it would take long."""
 
-    def begin_in_steps(self, context: PostFilterContext) -> Generator[None, None, PostFilterAnswer | Candidates]: ...
+    def begin_in_steps(self, context: PostFilterContext) -> Steps[PostFilterAnswer | Candidates]: ...
 
     def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer: ...
 
 
-def ask_in_steps(plugin: PreemptingInSteps, context: PostFilterContext) -> Generator[Calls, Answers, PostFilterAnswer]:
-    """Each pause is a yield without calls."""
-    steps = plugin.begin_in_steps(context)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            begun: PostFilterAnswer | Candidates = done.value
-            break
-        yield ()
-    if isinstance(begun, PostFilterAnswer):
-        return begun
-    yield ()
-    return plugin.conclude(context, begun)
+def ask_in_steps(plugin: PreemptingInSteps, context: PostFilterContext) -> Steps[PostFilterAnswer]:
+    """Both halves."""
+    begun = yield from plugin.begin_in_steps(context)
+    return begun if isinstance(begun, PostFilterAnswer) else plugin.conclude(context, begun)
 
 
 def ask_about_victims(

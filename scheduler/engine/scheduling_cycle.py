@@ -329,7 +329,7 @@ def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlac
             nominations=context.nominator,
             class_key=run.pod_class.key,
         )
-        answer = yield from run_post_filters(plugins, asked, extenders, attempt.plugin_times, pauses=context.pauses)
+        answer = yield from run_post_filters(plugins, asked, extenders, attempt.plugin_times)
         diagnosis = diagnosis.with_post_filter(answer.message)
         attempt.preemption, attempt.victims = answer.evidence, answer.victims
         run.clock.lap("PostFilter")

@@ -86,6 +86,11 @@ class NominationLog(Protocol):
     """Which nodes' nominations have changed."""
 
     @property
+    def identity(self) -> object:
+        """Another one for each log: versions of two logs, such as a fork's, say nothing of each other."""
+        ...
+
+    @property
     def version(self) -> int:
         """Grows by one with each change."""
         ...

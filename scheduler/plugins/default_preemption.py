@@ -14,7 +14,7 @@ Arguments, the number of candidate nodes that ends the search:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator
+from collections.abc import Collection
 
 import msgspec
 
@@ -27,7 +27,8 @@ from scheduler.framework.events import Action, ClusterEvent, EventRegistration, 
 from scheduler.framework.plugin import PreEnqueuePlugin
 from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext, PostFilterPlugin
 from scheduler.messages.status import Refusal, unresolvable, unschedulable
-from scheduler.preemption.evaluation import Candidates, Extent, begin, begin_in_steps, conclude
+from scheduler.objects.steps import Steps, run_to_end
+from scheduler.preemption.evaluation import Candidates, Extent, begin_in_steps, conclude
 from scheduler.preemption.pod_columns import PodColumns
 
 _MAX_INT32 = 2**31 - 1
@@ -88,13 +89,10 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
 
     def begin(self, context: PostFilterContext) -> PostFilterAnswer | Candidates:
         """The first half: the candidates that extenders may have a say in, or the answer where there are none."""
-        of_group = self._answer_of_group(context)
-        if of_group is not None:
-            return of_group
-        return begin(context, self._extent, context.policy, context.kept.of(PodColumns))
+        return run_to_end(self.begin_in_steps(context))
 
-    def begin_in_steps(self, context: PostFilterContext) -> Generator[None, None, PostFilterAnswer | Candidates]:
-        """``begin`` for a question, which yields between its steps."""
+    def begin_in_steps(self, context: PostFilterContext) -> Steps[PostFilterAnswer | Candidates]:
+        """``begin`` with pauses."""
         of_group = self._answer_of_group(context)
         if of_group is not None:
             return of_group

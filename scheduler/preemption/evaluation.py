@@ -7,7 +7,7 @@ In two halves, so that extenders can be asked in between: ``begin`` tries the no
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -29,6 +29,7 @@ from scheduler.framework.post_filter import (
 )
 from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.messages.status import Code, Refusal, failure, unresolvable, unschedulable
+from scheduler.objects.steps import Steps, run_to_end
 from scheduler.preemption.candidates import candidates_wanted, potential_rows, walk, without_excluded
 from scheduler.preemption.dry_run import NO_VICTIMS, Candidate, trial_of
 from scheduler.preemption.eligibility import TOO_MANY, VICTIMS_STILL_DYING, why_not_eligible
@@ -45,9 +46,6 @@ _WORTH_ANOTHER_TRY: Mapping[str, Room] = {TOO_MANY: PutOff(), VICTIMS_STILL_DYIN
 
 _MAX_ANSWERS: Final = 64
 """Answers that are kept for pods that outrank no other."""
-
-ROWS_A_STEP: Final = 128
-"""Nodes that a step of a question tries: 1 to 2 ms, with 30 pods on each."""
 
 
 class Extent(Struct, frozen=True):
@@ -116,31 +114,18 @@ def evaluate(
 
     ``columns``: what attempts keep for each other; without, each node is tried by itself.
     """
-    begun = begin(context, extent, policy, columns)
+    begun = run_to_end(begin_in_steps(context, extent, policy, columns))
     return begun if isinstance(begun, PostFilterAnswer) else conclude(context, begun, policy)
-
-
-def begin(
-    context: PostFilterContext, extent: Extent, policy: PreemptionPolicy, columns: PodColumns | None = None
-) -> PostFilterAnswer | Candidates:
-    """At least one candidate, or the answer that ends the attempt."""
-    answer = _not_eligible(context, policy) or _in_vain(context, policy)
-    if answer is not None:
-        return answer
-    candidates = dry_run_all(context, extent, policy, columns)
-    return candidates if candidates.found else _nothing_found(context, candidates)
 
 
 def begin_in_steps(
     context: PostFilterContext, extent: Extent, policy: PreemptionPolicy, columns: PodColumns | None = None
-) -> Generator[None, None, PostFilterAnswer | Candidates]:
-    """``begin``, yielding after every ``ROWS_A_STEP`` nodes: for questions on a fork, between whose steps scheduling
-    goes on."""
+) -> Steps[PostFilterAnswer | Candidates]:
+    """At least one candidate, or the answer that ends the attempt. It pauses where many nodes or pods are looked at."""
     answer = _not_eligible(context, policy) or _in_vain(context, policy)
     if answer is not None:
         return answer
-    yield
-    candidates = yield from _dry_runs(context, extent, policy, columns, ROWS_A_STEP)
+    candidates = yield from _dry_runs(context, extent, policy, columns)
     return candidates if candidates.found else _nothing_found(context, candidates)
 
 
@@ -185,23 +170,13 @@ def dry_run_all(
     context: PostFilterContext, extent: Extent, policy: PreemptionPolicy, columns: PodColumns | None = None
 ) -> Candidates:
     """Try the nodes in turn from a random one on, until there are candidates enough."""
-    runs = _dry_runs(context, extent, policy, columns)
-    while True:
-        try:
-            next(runs)
-        except StopIteration as done:
-            found: Candidates = done.value
-            return found
+    return run_to_end(_dry_runs(context, extent, policy, columns))
 
 
 def _dry_runs(
-    context: PostFilterContext,
-    extent: Extent,
-    policy: PreemptionPolicy,
-    columns: PodColumns | None,
-    rows_a_step: int | None = None,
-) -> Generator[None, None, Candidates]:
-    """``dry_run_all``, yielding after each `rows_a_step` nodes; None: never."""
+    context: PostFilterContext, extent: Extent, policy: PreemptionPolicy, columns: PodColumns | None
+) -> Steps[Candidates]:
+    """``dry_run_all``, with pauses."""
     refused = RefusedRows()
     rows, excluded = without_excluded(context, policy, potential_rows(context))
     for row, refusal in excluded.items():
@@ -216,7 +191,7 @@ def _dry_runs(
     rows = walk(rows, context.rng)
     trial = trial_of(context, policy)
     search = Search(wanted, refused)
-    yield from search.in_waves(trial, rows, columns, rows_a_step)
+    yield from search.in_waves(trial, rows, columns)
     return Candidates((*search.harmless, *search.violating), refused, tuple(search.faults))
 
 

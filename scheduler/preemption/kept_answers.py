@@ -76,6 +76,7 @@ class RowAnswers:
         "_facts",
         "_is_plain",
         "_likeness",
+        "_nominations_of",
         "_nominations_version",
         "_numbers",
         "_own_rows",
@@ -118,9 +119,10 @@ class RowAnswers:
         """Rows on which other pods' results do not hold for the present pod."""
         self._beside: dict[int, tuple[PodInfo, ...]] = {}
         """Row → the pods nominated to it that the answer is for, where there are any."""
-        self._nominations_version: int | None = None
-        """Position in the log of nominations up to which ``_beside`` has been compared. The log is that of one engine,
-        as what is kept is; it is not held here, since a fork's would then live on with it."""
+        self._nominations_of: object = None
+        """The identity of the log of nominations that ``_beside`` has been compared with: the engine's or a fork's."""
+        self._nominations_version = 0
+        """Position in that log up to which it has been."""
         self._candidates: dict[int, Candidate] = {}
         self._numbers: dict[Refusal, int] = {}
         self._refusals: list[Refusal] = []
@@ -153,9 +155,9 @@ class RowAnswers:
         log, nominated, beside = trial.context.nominations, trial.context.nominated_pods, self._beside
         moved = None
         if log is not None:
-            if self._nominations_version is not None:
+            if self._nominations_of is log.identity:
                 moved = log.nodes_changed_since(self._nominations_version)
-            self._nominations_version = log.version
+            self._nominations_of, self._nominations_version = log.identity, log.version
         if moved is None:
             changed: Iterable[int] = range(table.size)
         else:

@@ -21,7 +21,7 @@ Results are cached by row for the next pod of the same template (``kept_answers.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,7 @@ from scheduler.errors import message_of
 from scheduler.framework.asked_filters import AskedFilter
 from scheduler.framework.node_filter import rivals
 from scheduler.messages.status import Code, Refusal
+from scheduler.objects.steps import Steps
 from scheduler.preemption.budget_ranks import exhausting
 from scheduler.preemption.dry_run import (
     NO_VICTIMS,
@@ -53,6 +54,8 @@ Rows = npt.NDArray[np.int64]
 Answer = Candidate | Refusal
 
 _SMALLEST_WAVE = 64
+_LARGEST_WAVE = 512
+"""Rows that are tried between two pauses: 3 to 5 ms, a twentieth of which a larger wave would save."""
 _FEW_ROWS = 2
 """Rows that are tried one by one: with four pods there 26 to 55 µs each, where a wave takes 98 to 176 for any few. More
 pods cost both of them more, since a wave takes a step for each place."""
@@ -85,47 +88,51 @@ class Search(Struct):
                 self.is_over = True
                 return
 
-    def in_waves(
-        self, trial: Trial, rows: Rows, columns: PodColumns | None, largest_wave: int | None = None
-    ) -> Generator[None, None, None]:
-        """Tries the rows in waves; yields after each. ``columns`` None: each row is tried by itself. ``largest_wave``:
-        rows, None for no limit."""
+    def in_waves(self, trial: Trial, rows: Rows, columns: PodColumns | None) -> Steps[None]:
+        """Tries the rows in waves, with a pause between two of them. ``columns`` None: each row is tried by itself.
+
+        In a pause others may search, with the same columns, of this class of pods, too, and on a fork.
+        """
         filters = None if columns is None else columns.kept.filters(trial)
-        kept = None if filters is None or columns is None else columns.kept.of(trial, filters)
         start = 0
         size = self._first_size(columns)
         usual = 0 if columns is None else columns.rows_searched + columns.rows_searched // 4
-        while start < len(rows) and not self.is_over:
-            size = size if largest_wave is None else min(size, largest_wave)
+        while True:
             if columns is None or filters is None:
                 self._each((row, dry_run_node(trial, row)) for row in rows[start : start + size].tolist())
                 start += size
-            elif kept is None:
-                wave = rows[start : start + size]
-                self._each(_or_plainly(trial, wave, self._tried(trial, wave, columns, filters)))
-                start += size
             else:
-                known = rows[start : start + (max(size, usual) if largest_wave is None else size)]
-                start += self._go_on(trial, known, size, columns, filters, kept)
+                wave = rows[start : start + max(size, usual)]
+                yield from columns.refresh_in_steps(trial.view.table, wave)
+                kept = columns.kept.of(trial, filters)
+                if kept is None:
+                    wave = wave[:size]
+                    self._each(_or_plainly(trial, wave, self._tried(trial, wave, columns, filters)))
+                    start += len(wave)
+                else:
+                    start += self._go_on(trial, wave, size, columns, filters, kept)
             size = self._next_size(size, start)
             if columns is not None:
                 columns.rows_searched = start
+            if start >= len(rows) or self.is_over:
+                return
             yield
 
     def _first_size(self, columns: PodColumns | None) -> int:
         """Rows of the first wave: as many as the last search has tried, since a second wave costs as much as the first;
         no more than the second would be."""
         usual = max(self.wanted, _SMALLEST_WAVE)
-        return usual if columns is None else max(usual, min(2 * usual, columns.rows_searched))
+        size = usual if columns is None else max(usual, min(2 * usual, columns.rows_searched))
+        return min(size, _LARGEST_WAVE)
 
     def _next_size(self, size: int, tried: int) -> int:
         """Rows of the next wave, since the search may end at any row: as many as the rows so far say that it takes,
         twice as many as before at the most, and while there are no candidates."""
         found = len(self.harmless) + len(self.violating)
         if not self.harmless:
-            return 2 * size
+            return min(2 * size, _LARGEST_WAVE)
         expected = -(-(self.wanted - found) * tried // found)
-        return min(2 * size, max(_SMALLEST_WAVE, expected))
+        return min(2 * size, _LARGEST_WAVE, max(_SMALLEST_WAVE, expected))
 
     def _tried(self, trial: Trial, wave: Rows, columns: PodColumns, filters: WaveFilters) -> Mapping[int, Answer]:
         """``wave_answers``; none where a plugin cannot be asked so."""

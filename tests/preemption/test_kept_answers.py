@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.taken_table import TakenTable
 from scheduler.framework.plugin import FilterPlugin, Plugin, Reads, Rows, State, Verdicts
-from scheduler.framework.post_filter import PostFilterContext
+from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
 from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
 from scheduler.messages.status import Code, unschedulable
 from scheduler.objects.pod import Pod
-from scheduler.preemption.evaluation import Extent, evaluate
+from scheduler.preemption.evaluation import Extent, begin_in_steps, conclude, evaluate
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.what_if_table import WhatIfTable
 from scheduler.testing.documents import PodFields
@@ -78,6 +81,7 @@ class Attempts:
         self.situation = situation
         self.columns = PodColumns()
         self._states = first.states
+        self.nominator: Nominator | None = None
         self.later = 0
         """Nanoseconds by which the clock has gone on."""
 
@@ -89,10 +93,31 @@ class Attempts:
         extent: Extent = EVERY_NODE,
         seed: int = 0,
     ) -> Any:
+        return self._said(evaluate(self.context(one, seed), extent, policy, columns))
+
+    def context(self, one: Pod, seed: int = 0) -> PostFilterContext:
         statuses = {name: unschedulable("full") for name in self.situation.cache.table.names}
         context = self.situation.attempt(one, statuses=statuses, seed=seed)
         context = replace(context, states=self._states, now_nanoseconds=context.now_nanoseconds + self.later)
-        evidence = evidence_of(evaluate(context, extent, policy, columns))
+        if self.nominator is not None:
+            nominated = self.nominator.pods_for_node
+            context = replace(context, nominations=self.nominator, nominated_pods=nominated)
+        return context
+
+    def in_steps(self, one: Pod, seed: int, meanwhile: Callable[[], Any]) -> tuple[int, Any]:
+        """How often an attempt pauses, and what it says. ``meanwhile`` is called in each pause."""
+        context, pauses = self.context(one, seed), 0
+        steps = begin_in_steps(context, EVERY_NODE, UPSTREAM_POLICY, self.columns)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                return pauses, self._said(conclude(context, done.value, UPSTREAM_POLICY))
+            pauses += 1
+            meanwhile()
+
+    def _said(self, answer: PostFilterAnswer) -> Any:
+        evidence = evidence_of(answer)
         # The pods themselves: no two versions of one are equal.
         candidates = [(each.node_name, each.victims, each.cost) for each in evidence.candidates]
         return candidates, evidence.refusals, evidence.nominated_node
@@ -175,6 +200,19 @@ def test_a_few_rows_that_have_changed_are_tried_by_dry_runs_and_more_by_a_wave()
     assert tables.kinds == {WhatIfTable}
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_search_that_pauses_is_not_misled_by_another_pod_of_its_class(seed: int) -> None:
+    names = [f"n{number}" for number in range(1_500)]
+    pods = [pod(f"{name}-0", cpu="2", node=name, priority=1) for name in names]
+    attempts = attempts_in(Situation([node(name, cpu="2") for name in names], pods))
+    mine = preemptor(0, nominated="n700")
+    attempts.situation.nominated["n700"] = [PodInfo(mine)]
+    pauses, said = attempts.in_steps(mine, seed, lambda: attempts.kept(preemptor(1)))
+    assert pauses >= 2
+    assert said == attempts.of(mine, seed=seed)
+    assert attempts.kept(preemptor(2)) == attempts.of(preemptor(2))
+
+
 def test_an_error_on_a_single_row_that_has_changed_is_not_kept() -> None:
     tables = Tables()
     attempts = attempts_in(full_cluster(tables))
@@ -208,6 +246,30 @@ def test_columns_that_forget_everything_in_the_middle_of_an_attempt_bring_no_old
     attempts.columns.clear()
     attempts.columns.kept = kept
     assert attempts.kept(preemptor(1)) == attempts.of(preemptor(1))
+
+
+class NoTerms:
+    """Knows no affinity terms."""
+
+    def hold(self, info: PodInfo) -> None:
+        pass
+
+    def release(self, info: PodInfo) -> None:
+        pass
+
+
+def test_nominations_of_a_fork_hide_none_of_those_made_meanwhile() -> None:
+    attempts = attempts_in(full_cluster())
+    live = Nominator(None)
+    attempts.nominator = live
+    attempts.kept(preemptor(0))
+    attempts.nominator = live.fork(NoTerms())
+    for number in range(3):
+        attempts.nominator.nominate(PodInfo(pod(f"fork-{number}", cpu="1", priority=10)), "n0")
+    attempts.kept(preemptor(1))
+    attempts.nominator = live
+    live.nominate(PodInfo(pod("waits", cpu="3", priority=10)), "n1")
+    assert attempts.kept(preemptor(2)) == attempts.of(preemptor(2))
 
 
 def test_another_template_or_another_policy_is_evaluated_again() -> None:

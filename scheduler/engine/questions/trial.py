@@ -129,7 +129,6 @@ class Trial:
             policies=_Unhurried(engine, now),
             report=_ignore,
             tie_break=ties.pick,
-            pauses=True,
         )
         self._chosen = chosen or {}
         self._ties = ties
