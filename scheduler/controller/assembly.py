@@ -130,7 +130,7 @@ class Assembly:
         self._was_idle = asyncio.Event()
         self._has_caught_up = asyncio.Event()
         """Every kind was listed, and since then no write was open for once."""
-        self._old_objects = garbage.OldObjects()
+        self._garbage = garbage.Collector()
         self.loop.when_idle = self._when_idle
         self.statuses = self._group_statuses() if settings.keeps_group_counts and not settings.is_shadow else None
         self.devices_seen = OnceSeen(parts.load_selectors)
@@ -169,7 +169,7 @@ class Assembly:
             self._ended.set()
 
     def _after_slice(self) -> None:
-        self._old_objects.set_aside()
+        self._garbage.after_slice()
         if self.journal is not None:
             self.journal.flush()
         if self._parts.recorder is not None:
@@ -178,7 +178,7 @@ class Assembly:
             self._has_caught_up.set()
 
     def _when_idle(self) -> None:
-        self._old_objects.collect()
+        self._garbage.when_idle()
         if self._is_synced and not self.sink.open_writes:
             self._was_idle.set()
 

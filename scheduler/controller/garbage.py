@@ -16,14 +16,17 @@ from typing import Final
 STARTING_OBJECTS: Final = 100_000
 """Threshold of the collector's first generation until the first lists are there: nearly all of what comes stays."""
 YOUNG_OBJECTS: Final = 2_000
-"""The same afterwards, allocations minus deallocations: some 300 placed pods, and a pause of 1 to 2 ms."""
+"""The same afterwards, allocations minus deallocations. Where as many old objects go as new ones come, as while pods
+are placed that have long waited, that says nothing of the number of young ones; so ``SLICES_A_WALK`` is there."""
 YOUNG_WALKS: Final = 1
-"""Walks over the first generation for each one over the second: one of some 6,000 objects, 3 to 5 ms."""
+"""Walks over the first generation for each one over the second, which takes 3 to 5 ms."""
+SLICES_A_WALK: Final = 16
+"""Slices of the loop from one walk over young objects to the next: some 300 plain pods where many wait."""
 WALKS_BEFORE_A_LOOK: Final = 10
 """Walks over the second generation before memory is measured, which waits for an idle moment. It takes 0.1 µs for each
 16 KiB of objects."""
 MAX_WALKS_BEFORE_A_LOOK: Final = 1_000
-"""The same without an idle moment: some four million more objects."""
+"""The same without an idle moment: a minute of nothing but work."""
 GROWTH: Final = 2
 """All objects are walked over where there are twice as many as after the last time: what cycles can leave behind is at
 most as much as there was."""
@@ -36,7 +39,7 @@ def collect_seldom() -> None:
 
 def keep_what_is_there() -> None:
     """Exempt the objects of the first lists from collection. From now on pauses are short, and old objects are left to
-    ``OldObjects``."""
+    ``Collector``."""
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, YOUNG_WALKS, MAX_WALKS_BEFORE_A_LOOK)
 
@@ -45,8 +48,8 @@ def _keeps_what_is_there() -> bool:
     return gc.get_threshold()[2] == MAX_WALKS_BEFORE_A_LOOK
 
 
-class OldObjects:
-    """Exempts old objects from collection, and collects those in cycles where memory has doubled.
+class Collector:
+    """Walks over young objects, exempts old ones, and collects those in cycles where memory has doubled.
 
     ``blocks_in_use`` returns the number of Python's blocks of memory. How many there are at the first idle moment,
     once the pods that waited for the start are placed, is what the first growth is measured against.
@@ -56,21 +59,28 @@ class OldObjects:
         self._blocks_in_use = blocks_in_use
         self._blocks_kept = 0
         """After the last walk over all objects. 0: there was no idle moment yet."""
+        self._slices = 0
+        """Since the last walk over both young generations."""
         self._walks = 0
-        """Over the second generation, since memory was last measured."""
+        """Over both young generations, since memory was last measured."""
 
-    def set_aside(self) -> None:
-        """Exempt what has outlived a walk over the second generation, and what is younger; takes no time. Call it after
-        each piece of work."""
-        walks = gc.get_count()[2]
-        if walks and _keeps_what_is_there():
-            gc.freeze()
-            self._walks += walks
-            if self._walks >= MAX_WALKS_BEFORE_A_LOOK:
-                self._look()
+    def after_slice(self) -> None:
+        """Walk over young objects where that is due, and exempt those that have outlived two walks."""
+        self._slices += 1
+        if self._slices % SLICES_A_WALK or not _keeps_what_is_there():
+            return
+        if self._slices == SLICES_A_WALK:
+            gc.collect(0)
+            return
+        self._slices = 0
+        gc.collect(1)
+        gc.freeze()
+        self._walks += 1
+        if self._walks >= MAX_WALKS_BEFORE_A_LOOK:
+            self._look()
 
-    def collect(self) -> None:
-        """Collect all generations where that is due. Call it when there is nothing else to do."""
+    def when_idle(self) -> None:
+        """Collect all generations where that is due."""
         if (self._walks >= WALKS_BEFORE_A_LOOK or not self._blocks_kept) and _keeps_what_is_there():
             self._look()
 

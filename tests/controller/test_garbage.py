@@ -43,11 +43,14 @@ def a_circle() -> tuple[Circle, weakref.ref[Circle]]:
     return circle, weakref.ref(circle)
 
 
-def walks_of_the_old(old: garbage.OldObjects, count: int) -> None:
-    """As many walks over the second generation, each in a piece of work of its own."""
+def slices(collector: garbage.Collector, count: int) -> None:
     for _ in range(count):
-        gc.collect(1)
-        old.set_aside()
+        collector.after_slice()
+
+
+def walks(collector: garbage.Collector, count: int) -> None:
+    """As many walks over both young generations."""
+    slices(collector, 2 * garbage.SLICES_A_WALK * count)
 
 
 @pytest.mark.usefixtures("collector")
@@ -55,21 +58,20 @@ def test_once_the_first_lists_are_there_walks_are_short() -> None:
     garbage.collect_seldom()
     assert gc.get_threshold()[0] == garbage.STARTING_OBJECTS
     garbage.keep_what_is_there()
-    young, walks, old = gc.get_threshold()
-    assert young * (walks + 2) <= 6_000, "objects in one walk of the second generation"
+    young, before_a_middle_one, old = gc.get_threshold()
+    assert young * (before_a_middle_one + 2) <= 6_000, "objects in one walk of the second generation"
     assert old == garbage.MAX_WALKS_BEFORE_A_LOOK
 
 
 @pytest.mark.usefixtures("collector")
-def test_what_has_outlived_a_walk_of_the_second_generation_is_walked_over_no_more() -> None:
+def test_what_has_outlived_two_walks_is_walked_over_no_more() -> None:
     gc.collect()
     garbage.keep_what_is_there()
-    old = garbage.OldObjects(lambda: 1_000)
+    collector = garbage.Collector(lambda: 1_000)
     circle, left = a_circle()
-    old.set_aside()
-    assert any(each is circle for each in gc.get_objects()), "no such walk yet"
-    gc.collect(1)
-    old.set_aside()
+    slices(collector, 2 * garbage.SLICES_A_WALK - 1)
+    assert any(each is circle for each in gc.get_objects())
+    slices(collector, 1)
     assert not any(each is circle for each in gc.get_objects()), "those that are exempt are not among them"
     del circle
     gc.collect()
@@ -77,23 +79,39 @@ def test_what_has_outlived_a_walk_of_the_second_generation_is_walked_over_no_mor
 
 
 @pytest.mark.usefixtures("collector")
+def test_young_circles_are_collected_though_as_many_old_objects_go_as_new_ones_come() -> None:
+    old: list[list[object]] = [[] for _ in range(20_000)]
+    gc.collect()
+    garbage.keep_what_is_there()
+    collector = garbage.Collector(lambda: 1_000)
+    left = a_circle()[1]
+    new: list[list[object]] = []
+    while old:
+        old.pop()
+        new.append([])
+    assert left() is not None, "the collector has not noticed that anything came"
+    slices(collector, garbage.SLICES_A_WALK)
+    assert left() is None
+
+
+@pytest.mark.usefixtures("collector")
 def test_old_circles_are_collected_at_an_idle_moment_once_memory_has_doubled() -> None:
     gc.collect()
     garbage.keep_what_is_there()
     memory = Memory(1_000)
-    old = garbage.OldObjects(memory)
-    old.collect()
+    collector = garbage.Collector(memory)
+    collector.when_idle()
     circle, left = a_circle()
-    walks_of_the_old(old, garbage.WALKS_BEFORE_A_LOOK)
+    walks(collector, garbage.WALKS_BEFORE_A_LOOK)
     del circle
     memory.blocks = 1_999
-    old.collect()
+    collector.when_idle()
     assert left() is not None, "less than twice as much"
     memory.blocks = 2_000
-    old.collect()
+    collector.when_idle()
     assert left() is not None, "memory was measured a moment ago"
-    walks_of_the_old(old, garbage.WALKS_BEFORE_A_LOOK)
-    old.collect()
+    walks(collector, garbage.WALKS_BEFORE_A_LOOK)
+    collector.when_idle()
     assert left() is None
 
 
@@ -101,20 +119,20 @@ def test_old_circles_are_collected_at_an_idle_moment_once_memory_has_doubled() -
 def test_growth_is_measured_from_what_stays_after_the_last_walk_over_all() -> None:
     garbage.keep_what_is_there()
     memory = Memory(1_000)
-    old = garbage.OldObjects(memory)
-    old.collect()
+    collector = garbage.Collector(memory)
+    collector.when_idle()
     memory.blocks = 3_000
-    walks_of_the_old(old, garbage.WALKS_BEFORE_A_LOOK)
-    old.collect()
+    walks(collector, garbage.WALKS_BEFORE_A_LOOK)
+    collector.when_idle()
     circle, left = a_circle()
     memory.blocks = 5_999
-    walks_of_the_old(old, garbage.WALKS_BEFORE_A_LOOK)
+    walks(collector, garbage.WALKS_BEFORE_A_LOOK)
     del circle
-    old.collect()
+    collector.when_idle()
     assert left() is not None
     memory.blocks = 6_000
-    walks_of_the_old(old, garbage.WALKS_BEFORE_A_LOOK)
-    old.collect()
+    walks(collector, garbage.WALKS_BEFORE_A_LOOK)
+    collector.when_idle()
     assert left() is None
 
 
@@ -122,14 +140,14 @@ def test_growth_is_measured_from_what_stays_after_the_last_walk_over_all() -> No
 def test_without_an_idle_moment_old_circles_are_collected_in_the_end() -> None:
     garbage.keep_what_is_there()
     memory = Memory(1_000)
-    old = garbage.OldObjects(memory)
-    old.collect()
+    collector = garbage.Collector(memory)
+    collector.when_idle()
     circle, left = a_circle()
     memory.blocks = 2_000
-    walks_of_the_old(old, garbage.MAX_WALKS_BEFORE_A_LOOK - 1)
+    walks(collector, garbage.MAX_WALKS_BEFORE_A_LOOK - 1)
     del circle
     assert left() is not None
-    walks_of_the_old(old, 1)
+    walks(collector, 1)
     assert left() is None
 
 
@@ -137,18 +155,18 @@ def test_without_an_idle_moment_old_circles_are_collected_in_the_end() -> None:
 def test_before_the_first_lists_nothing_is_exempt_or_measured() -> None:
     garbage.collect_seldom()
     memory = Memory(1_000)
-    old = garbage.OldObjects(memory)
+    collector = garbage.Collector(memory)
     circle, left = a_circle()
-    old.collect()
-    walks_of_the_old(old, 2)
+    collector.when_idle()
+    walks(collector, 2)
     del circle
     gc.collect()
     assert left() is None
     garbage.keep_what_is_there()
     memory.blocks = 10_000
     circle, left = a_circle()
-    old.collect()
-    walks_of_the_old(old, garbage.WALKS_BEFORE_A_LOOK)
+    collector.when_idle()
+    walks(collector, garbage.WALKS_BEFORE_A_LOOK)
     del circle
-    old.collect()
+    collector.when_idle()
     assert left() is not None, "the first lists are no growth"
