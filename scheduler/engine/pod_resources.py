@@ -14,6 +14,7 @@ from scheduler.objects.resources import ResourceVector, requests_of
 
 _SLICE: Final = 100
 """Pods described in about a millisecond."""
+_LINES_A_PART: Final = 400
 _HEADS: Final = {
     "kube_pod_resource_request": (
         "Resources requested by workloads on the cluster, broken down by pod. This shows the resource usage the "
@@ -26,27 +27,47 @@ _HEADS: Final = {
 }
 
 
-def resource_page_in_slices(engine: Engine) -> Generator[None, None, bytes]:
-    """The page in Prometheus' text format. Yields after each slice of about a millisecond."""
-    series: dict[str, list[str]] = {name: [] for name in _HEADS}
+def resource_page_in_slices(engine: Engine) -> Generator[None, None, list[bytes]]:
+    """The page in Prometheus' text format, in parts of some 64 KiB: with 150,000 pods it has 50 MB, which are not to be
+    joined in one step. Yields after each slice of about a millisecond."""
+    parts = {name: _Parts(name, text) for name, text in _HEADS.items()}
+    requests, limits = parts.values()
     for number, info in enumerate(tuple(engine.known_pods), start=1):
         pod = info.pod
         if not pod.is_finished:
             labels = _labels(info)
-            for name, vector in (
-                ("kube_pod_resource_request", info.requests),
-                ("kube_pod_resource_limit", requests_of(_with_limits_as_requests(pod))),
-            ):
-                series[name] += [
-                    f'{name}{{{labels},resource="{_escaped(resource)}",unit="{unit}"}} {value}'
-                    for resource, unit, value in _amounts(vector)
-                ]
+            requests.add(labels, info.requests)
+            limits.add(labels, requests_of(_with_limits_as_requests(pod)))
         if number % _SLICE == 0:
             yield
-    lines: list[str] = []
-    for name, text in _HEADS.items():
-        lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge", *series[name]]
-    return ("\n".join(lines) + "\n").encode()
+    return [part for one in parts.values() for part in one.ended()]
+
+
+class _Parts:
+    """The series of one metric, encoded."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._name = name
+        self._lines = [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
+        self._encoded: list[bytes] = []
+
+    def add(self, labels: str, amounts: ResourceVector) -> None:
+        lines = self._lines
+        lines += [
+            f'{self._name}{{{labels},resource="{_escaped(resource)}",unit="{unit}"}} {value}'
+            for resource, unit, value in _amounts(amounts)
+        ]
+        if len(lines) >= _LINES_A_PART:
+            self._encode()
+
+    def ended(self) -> list[bytes]:
+        if self._lines:
+            self._encode()
+        return self._encoded
+
+    def _encode(self) -> None:
+        self._encoded.append(("\n".join(self._lines) + "\n").encode())
+        self._lines = []
 
 
 def _labels(info: PodInfo) -> str:

@@ -78,11 +78,11 @@ class Reconciliation:
         self._attempts = attempts
 
     def believed(self) -> TellBelieved:
-        """The names of all nodes and the UIDs of all pods in the engine's state, and the unconfirmed bindings."""
-        unknown = sorted(self._cache.pods.keys() - self._known_pods.uids)
+        """The names of all nodes and the UIDs of all pods in the engine's state, and the unconfirmed bindings. Most
+        pods are in both parts of it: to compare those would take 10 ms with 150,000 pods."""
         answered = [info for info in self._cache.assumed_pods if self._is_answered(info.uid)]
         unconfirmed = [(PodReference(info.namespace, info.name, info.uid), info.node_name) for info in answered]
-        return TellBelieved(self._cache.node_names(), [*self._known_pods.uids, *unknown], unconfirmed)
+        return TellBelieved(self._cache.node_names(), [*self._known_pods.uids, *self._cache.pods], unconfirmed)
 
     def mend(self, part: Reconciled, now: Now) -> tuple[Repair, ...]:
         repairs = [*self._mend_bindings(part.lost_bindings, now), *self._mend_deletions(part.pods, now)]

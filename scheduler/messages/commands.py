@@ -139,8 +139,9 @@ class CallExtender(msgspec.Struct, frozen=True):
 
 
 class TellBelieved(msgspec.Struct, frozen=True):
-    """The names of all nodes and the UIDs of all pods in the engine's state, for a comparison. ``unconfirmed``: pods
-    whose bindings were answered, and that no watch has shown on their nodes, which are named, too."""
+    """The names of all nodes and the UIDs of all pods in the engine's state, for a comparison; some of the latter are
+    named twice. ``unconfirmed``: pods whose bindings were answered, and that no watch has shown on their nodes, which
+    are named, too."""
 
     nodes: Sequence[str]
     pods: Sequence[str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -116,8 +116,8 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
 
     async def resources(_request: web.Request) -> web.Response:
         async with one_at_a_time:
-            body = await _in_slices(resource_page_in_slices(engine))
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+            parts = await _in_slices(resource_page_in_slices(engine))
+        return web.Response(body=_one_by_one(parts), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     return (
         web.get("/metrics/resources", resources),
@@ -127,6 +127,12 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
         web.get("/debug/nodes", nodes),
         web.get("/debug/nodes/{name}", node),
     )
+
+
+async def _one_by_one(parts: list[bytes]) -> AsyncGenerator[bytes, None]:
+    """A body that is sent part by part."""
+    for part in parts:
+        yield part
 
 
 async def _is_hidden(request: web.Request, namespace: str) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Final
 
 import structlog
@@ -190,7 +190,7 @@ class Reconciler:
                 self._inbox.put(Reconciled({node.name: self._dressed(node) for node in found}, {}))
             await self._inbox.emptied()
         seen: set[str] = set()
-        for part in _parts([key for one in pods for key in one.known]):
+        for part in _parts([*chain.from_iterable([one.known for one in pods])]):
             with self._step("reconciliation of pods"):
                 there = {
                     pod.uid: pod
@@ -209,16 +209,15 @@ class Reconciler:
             await asyncio.sleep(0)
         if suspects or lost_nodes:
             # A watch may have added some of them meanwhile: only what is still absent now is reported.
-            with self._step("reconciliation of what is gone"):
-                known = {
-                    pod.uid
-                    for one in pods
-                    for pod in one.known.values()
-                    if isinstance(pod, Pod) and not pod.is_finished
-                }
-                absent = [uid for uid in suspects if uid not in known]
-                gone = [name for name in lost_nodes if all(name not in one.known for one in nodes)]
-                self._inbox.put(Reconciled({}, {}, gone, absent))
+            absent = dict.fromkeys(suspects)
+            for part in _parts([*chain.from_iterable([one.known for one in pods])]):
+                with self._step("reconciliation of what is gone"):
+                    for pod in [pod for key in part for one in pods if isinstance(pod := one.known.get(key), Pod)]:
+                        if not pod.is_finished:
+                            absent.pop(pod.uid, None)
+                await asyncio.sleep(0)
+            gone = [name for name in lost_nodes if all(name not in one.known for one in nodes)]
+            self._inbox.put(Reconciled({}, {}, gone, [*absent]))
             await self._inbox.emptied()
         if lost := await self._lost_bindings(believed.unconfirmed, pods):
             self._inbox.put(Reconciled({}, {}, lost_bindings=lost))

@@ -98,7 +98,7 @@ def test_the_resources_of_each_pod_are_shown_with_their_units() -> None:
     slices = resource_page_in_slices(engine)
     with pytest.raises(StopIteration) as end:
         next(slices)
-    lines = end.value.value.decode().splitlines()
+    lines = b"".join(end.value.value).decode().splitlines()
     who = 'namespace="default",pod="a",node="n",scheduler="tandem-scheduler",priority="7"'
     assert f'kube_pod_resource_request{{{who},resource="cpu",unit="cores"}} 1.5' in lines
     assert f'kube_pod_resource_request{{{who},resource="memory",unit="bytes"}} {2**30}' in lines
