@@ -29,7 +29,8 @@ from rich.table import Table
 from e2e import paths
 from e2e.bench import charts, pairs, report
 from e2e.bench.contenders import BY_DEFAULT, Null, of_checkout, unknown
-from e2e.bench.metering import longest_step_of
+from e2e.bench.measurement import Pause
+from e2e.bench.metering import longest_step_of, pause_since
 from e2e.bench.scenarios import SCENARIOS, Scenario
 from e2e.builders import SCHEDULER, Object
 from e2e.connection import Connection, from_kubeconfig
@@ -79,10 +80,8 @@ class Capacity:
     peak_rss: int
     start_seconds: float = 0.0
     start_cpu: float = 0.0
-    longest_pause: float | None = None
-    """Seconds of the scheduler's longest step; None where it does not say."""
-    is_pause_from_before: bool = False
-    """It was before the first binding: all later ones were shorter."""
+    pause: Pause | None = None
+    """None where the scheduler does not say. The clock begins with the first binding."""
 
     @property
     def pods_per_second(self) -> float:
@@ -205,7 +204,7 @@ def run(row: str, contender: str, nodes: int, pods: int) -> Capacity:
                 before, first, first_at = scheduler.usage(), time.monotonic(), time.time()
                 totals = stub.ask("end")
                 after = scheduler.usage()
-                pause, pause_at = longest_step_of(scheduler) or (None, None)
+                pause = pause_since(longest_step_of(scheduler), first_at)
             except OSError as error:
                 raise ProcessFailure(f"the run did not end: {error}\n{scheduler.process.tail()}") from error
             finally:
@@ -228,8 +227,7 @@ def run(row: str, contender: str, nodes: int, pods: int) -> Capacity:
         peak_rss=after.peak_rss_bytes,
         start_seconds=0.0 if scenario.meanwhile else first - started,
         start_cpu=0.0 if scenario.meanwhile else before.cpu_seconds,
-        longest_pause=pause,
-        is_pause_from_before=pause_at is not None and pause_at < first_at,
+        pause=pause,
     )
 
 
@@ -247,7 +245,7 @@ def _scheduler(contender: str, kubeconfig: Path, folder: Path) -> Scheduler:
 
 COLUMNS = (
     *("row", "contender", "nodes", "pods", "bound/s", "reported/s", "CPU µs/pod", "stub µs/pod", "connections"),
-    *("requests", "RSS MiB", "start s", "start CPU s", "longest pause ms", "counts"),
+    *("requests", "RSS MiB", "start s", "start CPU s", "longest pause ms (CPU)", "counts"),
 )
 
 
@@ -266,7 +264,7 @@ def cells(result: Capacity) -> tuple[str, ...]:
         f"{result.peak_rss / 2**20:.0f}",
         f"{result.start_seconds:.1f}",
         f"{result.start_cpu:.1f}",
-        report.pause(result.longest_pause, is_from_before=result.is_pause_from_before),
+        report.shown_pause(result.pause),
         f"no: {result.fault}" if result.fault else "yes",
     )
 

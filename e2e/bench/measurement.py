@@ -11,6 +11,16 @@ EVENT_LIMIT = 5.0
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """Seconds of the scheduler's longest step, in which it did nothing else, and the most CPU of one."""
+
+    seconds: float
+    cpu_seconds: float | None = None
+    is_from_before: bool = False
+    """The longest step was before the clock ran, in the start, say: all later ones were shorter."""
+
+
+@dataclass(frozen=True, slots=True)
 class Spent:
     """What a run has cost while the clock ran: CPU seconds of the processes, the scheduler's peak memory in bytes."""
 
@@ -18,10 +28,8 @@ class Spent:
     apiserver: float
     etcd: float
     peak_rss: int
-    longest_pause: float | None = None
-    """Seconds of the scheduler's longest step, in which it did nothing else; None where it does not say."""
-    is_pause_from_before: bool = False
-    """The longest step was before the clock ran, in the start, say: all later ones were shorter."""
+    pause: Pause | None = None
+    """None where the scheduler does not say."""
     start: float | None = None
     """Seconds from the start of the process to its first binding, of pods that waited already."""
     start_cpu: float | None = None
@@ -48,9 +56,7 @@ class Result:
     """Pods that existed before and were preempted."""
     apiserver_cpu_per_pod: float = 0.0
     etcd_cpu_per_pod: float = 0.0
-    longest_pause: float | None = None
-    """See `Spent`."""
-    is_pause_from_before: bool = False
+    pause: Pause | None = None
     start: float | None = None
     start_cpu: float | None = None
     cut_off: float | None = None
@@ -106,8 +112,7 @@ def measure(
         victims=victims,
         apiserver_cpu_per_pod=spent.apiserver / len(bound) if bound else 0.0,
         etcd_cpu_per_pod=spent.etcd / len(bound) if bound else 0.0,
-        longest_pause=spent.longest_pause,
-        is_pause_from_before=spent.is_pause_from_before,
+        pause=spent.pause,
         start=spent.start,
         start_cpu=spent.start_cpu,
         cut_off=ended - began if len(bound) < len(names) else None,

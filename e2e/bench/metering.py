@@ -5,14 +5,25 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from typing import NamedTuple
 
-from e2e.bench.measurement import Spent
+from e2e.bench.measurement import Pause, Spent
 from e2e.controlplane.cluster import ControlPlane
 from e2e.controlplane.processes import Usage
 from e2e.subject import Scheduler
 
 _MAX_STEP = re.compile(r"^tandem_longest_step_seconds (\S+)$", re.MULTILINE)
+_MAX_STEP_CPU = re.compile(r"^tandem_longest_step_cpu_seconds (\S+)$", re.MULTILINE)
 _MAX_STEP_AT = re.compile(r"^tandem_longest_step_timestamp_seconds (\S+)$", re.MULTILINE)
+
+
+class LongestStep(NamedTuple):
+    """Since the scheduler's start: seconds of the longest step, the most CPU seconds of one, and when the former ended,
+    as Unix time. None: not said."""
+
+    seconds: float
+    cpu_seconds: float | None = None
+    at: float | None = None
 
 
 class Meter:
@@ -44,8 +55,7 @@ class Meter:
             new.cpu_seconds - old.cpu_seconds for old, new in zip(self._before, after, strict=True)
         )
         longest = await asyncio.to_thread(longest_step_of, self.scheduler)
-        pause, at = longest if longest is not None else (None, None)
-        return Spent(scheduler, apiserver, etcd, after[0].peak_rss_bytes, pause, at is not None and at < self._began_at)
+        return Spent(scheduler, apiserver, etcd, after[0].peak_rss_bytes, pause_since(longest, self._began_at))
 
     def _usages(self) -> tuple[Usage, Usage, Usage]:
         return (
@@ -55,13 +65,21 @@ class Meter:
         )
 
 
-def longest_step_of(scheduler: Scheduler) -> tuple[float, float | None] | None:
+def longest_step_of(scheduler: Scheduler) -> LongestStep | None:
     """``longest_step`` of the scheduler's metrics; None of one that has no such series."""
     return longest_step(scheduler.get("/metrics")[1]) if scheduler.kind.split()[0] == "tandem" else None
 
 
-def longest_step(page: str) -> tuple[float, float | None] | None:
-    """From a page of metrics: seconds of the longest step since the start, and when it ended, as Unix time. None if the
-    page does not say it."""
-    seconds, at = _MAX_STEP.search(page), _MAX_STEP_AT.search(page)
-    return None if seconds is None else (float(seconds[1]), None if at is None else float(at[1]))
+def longest_step(page: str) -> LongestStep | None:
+    """From a page of metrics. None if the page does not say it."""
+    seconds, cpu, at = [found.search(page) for found in (_MAX_STEP, _MAX_STEP_CPU, _MAX_STEP_AT)]
+    if seconds is None:
+        return None
+    return LongestStep(float(seconds[1]), None if cpu is None else float(cpu[1]), None if at is None else float(at[1]))
+
+
+def pause_since(longest: LongestStep | None, began_at: float) -> Pause | None:
+    """``began_at``: when the clock began, as Unix time."""
+    if longest is None:
+        return None
+    return Pause(longest.seconds, longest.cpu_seconds, longest.at is not None and longest.at < began_at)

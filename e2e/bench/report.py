@@ -14,7 +14,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from e2e.bench.measurement import Result, least_ratios, ratios
+from e2e.bench.measurement import Pause, Result, least_ratios, ratios
 from e2e.controlplane.versions import ETCD, KUBERNETES
 
 COLUMNS = (
@@ -26,7 +26,7 @@ COLUMNS = (
         "whole CPU µs/pod",
         "of it API server",
         "etcd",
-        "longest pause ms",
+        "longest pause ms (CPU)",
         "RSS MiB",
         "victims",
         "counts",
@@ -44,7 +44,7 @@ def row(result: Result) -> tuple[str, ...]:
         *("–" if seconds is None else f"{seconds:.1f}" for seconds in (result.start, result.start_cpu)),
         *_times(result),
         *_costs(result),
-        pause(result.longest_pause, is_from_before=result.is_pause_from_before),
+        shown_pause(result.pause),
         f"{result.peak_rss / 2**20:.0f}",
         str(result.victims),
         "yes" if result.counts else "no: " + "; ".join(result.faults),
@@ -72,9 +72,13 @@ def _costs(result: Result) -> tuple[str, str, str, str]:
     return first, second, third, last
 
 
-def pause(seconds: float | None, *, is_from_before: bool) -> str:
-    """The longest step while the clock ran in ms, or that all were shorter than one before; "–" where it is unknown."""
-    return "–" if seconds is None else f"{'< ' * is_from_before}{seconds * 1e3:.0f}"
+def shown_pause(pause: Pause | None) -> str:
+    """The longest step while the clock ran in ms, or that all were shorter than one before, and in brackets the most
+    CPU of a step since the start; "–" where it is unknown."""
+    if pause is None:
+        return "–"
+    cpu = "" if pause.cpu_seconds is None else f" ({pause.cpu_seconds * 1e3:.0f})"
+    return f"{'< ' * pause.is_from_before}{pause.seconds * 1e3:.0f}{cpu}"
 
 
 def show(results: Sequence[Result]) -> None:

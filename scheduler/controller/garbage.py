@@ -13,8 +13,9 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-STARTING_OBJECTS: Final = 100_000
-"""Threshold of the collector's first generation until the first lists are there: nearly all of what comes stays."""
+STARTING_OBJECTS: Final = 2_000_000
+"""Threshold of the collector's first generation until the first lists are there: nearly all of what comes stays. That
+many are never there before, unless the lists don't come."""
 YOUNG_OBJECTS: Final = 2_000
 """The same afterwards, allocations minus deallocations. Where as many old objects go as new ones come, as while pods
 are placed that have long waited, that says nothing of the number of young ones; so ``SLICES_A_WALK`` is there."""

@@ -91,6 +91,12 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
             gauge,
         ),
         (
+            "tandem_longest_step_cpu_seconds",
+            "Most CPU of a step of the event loop so far, at most. A longer step waited for a processor.",
+            lambda: loop.steps.longest_cpu_seconds,
+            gauge,
+        ),
+        (
             "tandem_longest_step_timestamp_seconds",
             "When the longest step of the event loop ended, as Unix time.",
             lambda: loop.steps.longest_at,

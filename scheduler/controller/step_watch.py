@@ -25,11 +25,21 @@ def unwatched(_name: str) -> AbstractContextManager[None]:
 class StepWatch:
     """``step("…")`` around each piece of work; of nested ones only the outermost counts."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        monotonic: Callable[[], float] = time.monotonic,
+        thread_seconds: Callable[[], float] = time.thread_time,
+    ) -> None:
+        """``thread_seconds``: CPU of the calling thread."""
         self.longest_seconds = 0.0
         self.longest_at = 0.0
         """When the longest step ended, as Unix time in seconds."""
+        self.longest_cpu_seconds = 0.0
+        """CPU of the step that took most of it, or up to as much more as the steps before it took since ``mark``. What
+        is above it in ``longest_seconds`` was not work: the thread waited for a processor."""
         self.slow_steps = 0
+        self._thread_seconds = thread_seconds
+        self._cpu_at_mark = thread_seconds()
         self._outermost = _Outermost(self, monotonic)
 
     def step(self, name: str) -> AbstractContextManager[None]:
@@ -40,16 +50,25 @@ class StepWatch:
         outermost.name = name
         return outermost
 
+    def mark(self) -> None:
+        """Read the thread's CPU. Not done at each step: that would cost as much as the shortest of them."""
+        self._cpu_at_mark = self._thread_seconds()
+
     def took(self, seconds: float, name: str, culprit: Callable[[], Mapping[str, object]] = dict) -> None:
         """Record a step's duration, for callers that read the clock anyway. ``culprit``: fields for the warning."""
         if seconds > self.longest_seconds:
             self.longest_seconds = seconds
             self.longest_at = time.time()
+        if seconds > self.longest_cpu_seconds:
+            self.longest_cpu_seconds = max(self.longest_cpu_seconds, self._cpu_of(seconds))
         if seconds > SLOW_STEP_SECONDS:
             self.slow_steps += 1
-            log.warning(
-                "Step was slow, everything else has waited for it", step=name, seconds=round(seconds, 3), **culprit()
-            )
+            took = {"step": name, "seconds": round(seconds, 3), "cpu_seconds": round(self._cpu_of(seconds), 3)}
+            log.warning("Step was slow, everything else has waited for it", **took, **culprit())
+
+    def _cpu_of(self, seconds: float) -> float:
+        """Of a step that has just ended and took these seconds, at most."""
+        return min(seconds, self._thread_seconds() - self._cpu_at_mark)
 
 
 class _Outermost(AbstractContextManager[None]):

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 
 from e2e.bench.driver import Times, _decode
-from e2e.bench.measurement import Result, Spent, least_ratios, measure, middle, percentile, ratios
-from e2e.bench.metering import longest_step
+from e2e.bench.measurement import Pause, Result, Spent, least_ratios, measure, middle, percentile, ratios
+from e2e.bench.metering import LongestStep, longest_step, pause_since
 from e2e.bench.report import COLUMNS, row
 
 SPENT = Spent(0.02, 0.03, 0.01, 1 << 20)
@@ -81,19 +81,22 @@ def test_the_whole_machine_pays_for_scheduler_api_server_and_etcd() -> None:
 
 
 def test_the_longest_pause_says_whether_it_was_before_the_clock_ran() -> None:
-    def pause(seconds: float | None, is_from_before: bool = False) -> str:
-        spent = replace(SPENT, longest_pause=seconds, is_pause_from_before=is_from_before)
-        return dict(zip(COLUMNS, row(run(spent=spent)), strict=True))["longest pause ms"]
+    def shown(pause: Pause | None) -> str:
+        return dict(zip(COLUMNS, row(run(spent=replace(SPENT, pause=pause))), strict=True))["longest pause ms (CPU)"]
 
-    assert [pause(0.012), pause(0.12, True), pause(None)] == ["12", "< 120", "–"]
+    assert [shown(Pause(0.012)), shown(Pause(0.12, 0.007, True)), shown(None)] == ["12", "< 120 (7)", "–"]
+    assert pause_since(LongestStep(0.25, 0.1, at=99.0), began_at=100.0) == Pause(0.25, 0.1, is_from_before=True)
+    assert pause_since(LongestStep(0.25, at=101.0), began_at=100.0) == Pause(0.25)
+    assert pause_since(None, began_at=100.0) is None
 
 
 def test_the_longest_pause_is_read_from_a_series_that_the_product_has() -> None:
     known = (Path(__file__).parents[2] / "docs/metrics.md").read_text()
-    assert {f"`tandem_longest_step_{part}`" in known for part in ("seconds", "timestamp_seconds")} == {True}
+    assert all(f"`tandem_longest_step_{part}`" in known for part in ("seconds", "cpu_seconds", "timestamp_seconds"))
     page = "# TYPE x gauge\ntandem_longest_step_seconds 0.25\n"
-    assert longest_step(page) == (0.25, None)
-    assert longest_step(page + "tandem_longest_step_timestamp_seconds 1.7e+09\n") == (0.25, 1.7e9)
+    assert longest_step(page) == LongestStep(0.25)
+    page += "tandem_longest_step_cpu_seconds 0.01\ntandem_longest_step_timestamp_seconds 1.7e+09\n"
+    assert longest_step(page) == LongestStep(0.25, 0.01, 1.7e9)
     assert longest_step("") is None
 
 
