@@ -131,9 +131,9 @@ class SchedulingLoop:
             self._inbox.noted()
             has_more = self._slice()
             if self._commands:
-                self.steps.mark()
-                self._dispatch_all(self._clock())
-                self.steps.mark()
+                now = self._clock()
+                self.steps.mark(now.monotonic)
+                self.steps.mark(self._dispatch_all(now).monotonic)
             with self.steps.step("after slice"):
                 self._after_slice()
             if not has_more:
@@ -149,14 +149,14 @@ class SchedulingLoop:
         """Work for the time of one slice; returns whether there is more to do."""
         counts = self.counts
         counts.slices += 1
-        self.steps.mark()
         now = self._clock()
+        self.steps.mark(now.monotonic)
         counts.beat = now.monotonic
         end = now.monotonic + SLICE_SECONDS
         now = self._dispatch_all(self._apply_until(end, now))
         if not self._may_turn_to_pods(now):
             return True
-        self.steps.mark()
+        self.steps.mark(now.monotonic)
         end = now.monotonic + SLICE_SECONDS
         deadline = self._deadline()
         if deadline is not None and deadline <= now.monotonic:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.controller.step_watch import StepWatch
+from scheduler.controller.step_watch import SECONDS_BETWEEN_MARKS, StepWatch
 
 
 class Clocks:
@@ -29,7 +29,7 @@ def test_a_step_that_waited_for_a_processor_is_long_and_takes_little_cpu() -> No
     clocks = Clocks()
     steps = watch(clocks)
     for work, waiting in ((0.004, 0.0), (0.001, 0.03), (0.006, 0.0)):
-        steps.mark()
+        steps.mark(clocks.wall)
         with steps.step("some"):
             clocks.work(work, waiting)
     assert (round(steps.longest_seconds, 6), round(steps.longest_cpu_seconds, 6)) == (0.031, 0.006)
@@ -58,6 +58,16 @@ def test_the_threads_cpu_is_not_read_for_steps_that_are_shorter_than_the_most_cp
         with steps.step("short"):
             clocks.work(0.004)
     assert clocks.reads == before
+
+
+def test_the_threads_cpu_is_not_read_twice_in_a_moment() -> None:
+    clocks = Clocks()
+    steps = watch(clocks)
+    before = clocks.reads
+    for _ in range(10):
+        steps.mark(clocks.wall)
+        clocks.work(SECONDS_BETWEEN_MARKS / 4)
+    assert clocks.reads == before + 3
 
 
 def test_of_nested_steps_the_outermost_counts() -> None:
