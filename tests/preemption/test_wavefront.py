@@ -20,8 +20,8 @@ from scheduler.preemption.candidates import potential_rows
 from scheduler.preemption.dry_run import Candidate, dry_run_node, trial_of
 from scheduler.preemption.evaluation import Extent, evaluate
 from scheduler.preemption.pod_columns import PodColumns
+from scheduler.preemption.wave_answers import wave_answers
 from scheduler.preemption.wave_filters import wave_filters
-from scheduler.preemption.wavefront import wave_answers
 from scheduler.testing.fragments import affinity_json, pod_term, spread_json
 from scheduler.testing.objects import node, pod
 from tests.builders import budget

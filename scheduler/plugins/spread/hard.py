@@ -96,8 +96,9 @@ class HardConstraint(Struct, frozen=True):
         present = np.zeros(len(counts), np.bool_)
         present[: len(self.present)] = self.present
         others = np.full(len(counts), _NO_OTHERS)
-        counted = np.sort(counts[present])
+        counted = counts[present]
         if len(counted):
-            others[:] = counted[0]
-            others[present & (counts == counted[0])] = counted[1] if len(counted) > 1 else _NO_OTHERS
+            lowest, next_to_it = np.partition(np.append(counted, _NO_OTHERS), 1)[:2].tolist()
+            others[:] = lowest
+            others[present & (counts == lowest)] = next_to_it
         return {"count": counts.take(ids), "present": present.astype(np.int64).take(ids), "others": others.take(ids)}
