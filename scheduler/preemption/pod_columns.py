@@ -19,7 +19,6 @@ from scheduler.cluster.cache import looks_the_same
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable, Versions
 from scheduler.objects.node import Node
-from scheduler.objects.steps import Steps
 from scheduler.preemption.importance import LATER_THAN_ANY, importance, most_important_first, start_time
 from scheduler.preemption.kept_answers import KeptAnswers
 from scheduler.preemption.kept_numbers import Facet, KeptFacet, KeptNumbers, Lines, Measure
@@ -27,9 +26,6 @@ from scheduler.preemption.pod_profiles import PodProfiles
 
 NEVER_A_VICTIM = np.iinfo(np.int64).max
 """The priority of places without a pod."""
-
-PODS_A_STEP = 1_000
-"""New pods between two pauses: 2 to 4 ms."""
 
 _MAX_PODS = 512
 """Rows with more pods are left to the plain dry run, ..."""
@@ -87,15 +83,6 @@ class PodColumns:
         self.kept = KeptAnswers()
         self.rows_searched = 0
         """How many rows the last search has tried."""
-
-    def refresh_in_steps(self, table: NodeTable, rows: Lines) -> Steps[None]:
-        """``refresh``, with pauses where many pods are new; it is to be called again afterwards."""
-        stale = rows if len(self._seen) < table.size else rows[self._seen[rows] != table.row_version[rows]]
-        steps = np.cumsum(table.pod_count[stale] + 1) // PODS_A_STEP
-        if len(steps) and steps[-1]:
-            for part in np.split(stale, np.flatnonzero(np.diff(steps)) + 1):
-                self.refresh(table, part)
-                yield
 
     def refresh(self, table: NodeTable, rows: Lines) -> None:
         """Bring these rows up to date."""
