@@ -31,6 +31,8 @@ Answer = Candidate | Refusal
 _SMALLEST_WAVE = 64
 ROWS_A_STEP = 1_024
 """Rows that are looked at between two pauses: 4 to 6 ms where nothing is known of them."""
+ROWS_ALONE_A_STEP = 64
+"""The same where each row is tried by itself, in 30 to 100 µs: a plugin says nothing of what it reads."""
 _FEW_ROWS = 2
 """Rows that are tried one by one: with four pods there 26 to 55 µs each, where a wave takes 98 to 176 for any few. More
 pods cost both of them more, since a wave takes a step for each place."""
@@ -76,26 +78,33 @@ class Search(Struct):
         usual = 0 if columns is None else columns.rows_searched + columns.rows_searched // 4
         start, end = 0, ROWS_A_STEP
         while True:
-            if columns is not None:
+            filters = None if columns is None else columns.kept.filters(trial)
+            if columns is None or filters is None:
+                end = start + ROWS_ALONE_A_STEP
+                self._each((row, dry_run_node(trial, row)) for row in rows[start:end].tolist())
+                start = end
+            else:
                 for place, part in enumerate(searched.look_at(trial.view.table, rows[start:end])):
                     if place:
                         yield
-                    columns.refresh(trial.view.table, part)
-            filters = None if columns is None else columns.kept.filters(trial)
-            while start < min(end, len(rows)) and not self.is_over:
-                most = min(end - start, size)
-                if columns is None or filters is None:
-                    self._each((row, dry_run_node(trial, row)) for row in rows[start : start + most].tolist())
-                    start += most
-                else:
+                    self._refresh(trial, part, columns)
+                while start < min(end, len(rows)) and not self.is_over:
+                    most = min(end - start, size)
                     start += self._wave(trial, rows[start:end], most, usual, columns, filters)
-                size = self._next_size(size, start)
-                if columns is not None:
+                    size = self._next_size(size, start)
                     columns.rows_searched = start
             if start >= len(rows) or self.is_over:
                 return
             end += ROWS_A_STEP
             yield
+
+    def _refresh(self, trial: Trial, rows: Rows, columns: PodColumns) -> None:
+        """Bring these rows up to date, which the waves then find so. What fails here fails there, too."""
+        try:
+            columns.refresh(trial.view.table, rows)
+        except Exception as error:  # noqa: BLE001 - of ours: it makes the search slow, not wrong
+            self.faults[_described(error)] = None
+            columns.clear()
 
     def _wave(self, trial: Trial, rows: Rows, most: int, usual: int, columns: PodColumns, filters: WaveFilters) -> int:
         """Try the first ``most`` of these rows, or more of them if they are known; returns how many."""

@@ -21,6 +21,7 @@ from scheduler.messages.status import Code, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.preemption.evaluation import Extent, begin_in_steps, conclude, evaluate
 from scheduler.preemption.pod_columns import PodColumns
+from scheduler.preemption.wavefront import ROWS_ALONE_A_STEP
 from scheduler.preemption.what_if_table import WhatIfTable
 from scheduler.testing.documents import PodFields
 from scheduler.testing.objects import node, pod
@@ -211,6 +212,23 @@ def test_a_search_that_pauses_is_not_misled_by_another_pod_of_its_class(seed: in
     assert pauses >= 2
     assert said == attempts.of(mine, seed=seed)
     assert attempts.kept(preemptor(2)) == attempts.of(preemptor(2))
+
+
+class Undeclared(Watching):
+    """Does not say what it reads: each node is tried by itself."""
+
+    name = "Undeclared"
+    reads = Reads.UNDECLARED
+
+
+def test_a_search_of_each_node_by_itself_pauses_after_a_few_of_them() -> None:
+    names = [f"n{number}" for number in range(3 * ROWS_ALONE_A_STEP + 1)]
+    pods = [pod(f"{name}-0", cpu="2", node=name, priority=1) for name in names]
+    situation = Situation([node(name, cpu="2") for name in names], pods, added_plugins=[Undeclared()])
+    attempts = attempts_in(situation)
+    pauses, said = attempts.in_steps(preemptor(0), 0, lambda: None)
+    assert pauses == 3
+    assert said == attempts.of(preemptor(0))
 
 
 def test_an_error_on_a_single_row_that_has_changed_is_not_kept() -> None:
