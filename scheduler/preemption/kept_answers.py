@@ -212,7 +212,7 @@ class RowAnswers:
         names, nominated = trial.view.table.names, trial.context.nominated_pods
         stamps, versions = self._likeness.stamps, self._versions_in(columns)
         codes: list[int] = []
-        self._facts.keep(np.fromiter(answers, np.int64, len(answers)))
+        self._facts.keep(np.array([row for row in answers if row not in self._own_rows], np.int64))
         for row, answer in answers.items():
             codes.append(UNKNOWN)
             if row in self._own_rows:

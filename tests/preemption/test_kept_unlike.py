@@ -217,6 +217,18 @@ def test_a_nominated_pod_that_minds_others_by_their_namespace_counts_by_its_labe
     assert after != before
 
 
+def test_what_is_kept_of_a_node_is_not_brought_up_to_date_by_a_pod_that_is_nominated_there() -> None:
+    situation = full_cluster()
+    attempts = Attempts(situation)
+    kind = "apart in zones"
+    mine = pod("mine", cpu="2", priority=10, nominated="n0", **KINDS[kind])
+    situation.nominated["n0"] = [PodInfo(mine)]
+    attempts.kept(preemptor(0, kind), kind)
+    situation.cache.observe_pod(PodInfo(pod("counted", cpu="1", node="n2", priority=20, labels={"app": "db"})))
+    attempts.kept(mine, kind)
+    assert attempts.kept(preemptor(1, kind), kind) == attempts.of(preemptor(1, kind), kind)
+
+
 def test_more_topology_keys_than_are_compared_leave_nothing_kept_where_pods_count() -> None:
     watching = Watching()
     situation = full_cluster(watching)
@@ -280,9 +292,13 @@ def test_what_is_kept_beside_counts_equals_a_fresh_evaluation(data: st.DataObjec
     situation = full_cluster()
     attempts = Attempts(situation)
     priorities = st.sampled_from((0, 2, 10, 20))
+    kinds = st.sampled_from(sorted(KINDS))
+    mine: list[tuple[Pod, str]] = []
     for step in range(8):
         name = data.draw(st.sampled_from(NODES))
-        match data.draw(st.sampled_from(("gone", "new", "nominated", "not nominated", "node", "namespace", "none"))):
+        match data.draw(
+            st.sampled_from(("gone", "new", "nominated", "mine", "not nominated", "node", "namespace", "none"))
+        ):
             case "gone":
                 situation.cache.remove_pod(f"pod-{name}-{data.draw(st.integers(0, 3))}")
             case "new":
@@ -291,16 +307,23 @@ def test_what_is_kept_beside_counts_equals_a_fresh_evaluation(data: st.DataObjec
             case "nominated":
                 waiting = pod(f"waits-{step}", cpu="1", priority=data.draw(priorities), **_counted(data))
                 situation.nominated.setdefault(name, []).append(PodInfo(waiting))
+            case "mine":
+                kind = data.draw(kinds)
+                mine.append((pod(f"mine-{step}", cpu="2", priority=10, nominated=name, **KINDS[kind]), kind))
+                situation.nominated.setdefault(name, []).append(PodInfo(mine[-1][0]))
             case "not nominated":
                 situation.nominated.pop(name, None)
+                mine = [one for one in mine if one[0].nominated_node_name != name]
             case "node":
                 zone = data.draw(st.sampled_from(("z0", "z1", "z2")))
                 situation.cache.observe_node(node(name, cpu="4", zone=zone))
             case "namespace":
                 situation.observe(namespace("default", {"team": data.draw(st.sampled_from("ab"))}))
         for number in range(2):
-            kind = data.draw(st.sampled_from(sorted(KINDS)))
+            kind = data.draw(kinds)
             one = preemptor(2 * step + number, kind, (), data.draw(st.sampled_from((5, 10))))
+            assert attempts.kept(one, kind) == attempts.of(one, kind)
+        for one, kind in mine:
             assert attempts.kept(one, kind) == attempts.of(one, kind)
 
 
