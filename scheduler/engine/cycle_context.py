@@ -30,7 +30,6 @@ from scheduler.framework.classes.filters import ClassFilters
 from scheduler.framework.post_filter import Kept
 from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.framework.profile import Profile
-from scheduler.framework.searched_rows import SearchedRows
 from scheduler.messages.now import Now
 from scheduler.messages.status import Code, Refusal
 
@@ -88,8 +87,6 @@ class CycleContext(Struct):
     """Takes messages for the log."""
     documents: Documents
     kept: Kept
-    searched: SearchedRows
-    """By searches for victims in this context; another one for each fork."""
     percentage_of_nodes_to_score: int | None = None
     next_start: int = 0
     """The index in the order of nodes at which the next sample starts; shared by all profiles."""
@@ -110,7 +107,7 @@ class CycleContext(Struct):
         """The same over a fork of the cluster, with a class cache that reads this one's answers."""
         cache = self.cache.fork()
         classes = self.classes.fork(self.cache)
-        return replace(self, cache=cache, nominator=cache.nominator, classes=classes, searched=SearchedRows())
+        return replace(self, cache=cache, nominator=cache.nominator, classes=classes)
 
     def pick(self, rows: Sequence[int]) -> int:
         """One of two or more equally good rows."""

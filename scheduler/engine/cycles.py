@@ -24,7 +24,6 @@ from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes
 from scheduler.framework.post_filter import Kept
 from scheduler.framework.profile import Profile
-from scheduler.framework.searched_rows import SearchedRows
 from scheduler.messages.commands import CallExtender
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ExtenderAnswered
@@ -118,7 +117,7 @@ class Cycles:
         """
         info = PodInfo(pod, node_name="")
         attempt = Attempt(info.key, info.uid, profile.scheduler_name, number=0, started_wall=now.wall)
-        context = replace(self._context, extenders=(), rng=Random(0), report=_ignore, searched=SearchedRows())
+        context = replace(self._context, extenders=(), rng=Random(0), report=_ignore)
         if cluster is not None:
             context = replace(context, cache=cluster, nominator=cluster.nominator, kept=Kept())
         if cluster is not None or self.is_searching:

@@ -27,7 +27,6 @@ from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.framework.post_filter import Kept
 from scheduler.framework.profile import Profile
-from scheduler.framework.searched_rows import SearchedRows
 from scheduler.messages.now import Now
 from scheduler.queue.handlers import EventHandlers, OurPods
 from scheduler.queue.known_pods import KnownPods
@@ -120,7 +119,6 @@ class EngineParts:
             report=self.facts.problem,
             documents=self.documents,
             kept=kept,
-            searched=SearchedRows(),
             percentage_of_nodes_to_score=settings.percentage_of_nodes_to_score,
         )
         self.cycles = Cycles(self._context, self.deadlines)

@@ -327,7 +327,6 @@ def _no_fit(run: Run, diagnosis: Diagnosis) -> Generator[Calls, Answers, NotPlac
             on_trial=context.assumptions.on_trial,
             kept=context.kept,
             nominations=context.nominator,
-            searched=context.searched,
             class_key=run.pod_class.key,
         )
         answer = yield from run_post_filters(plugins, asked, extenders, attempt.plugin_times)

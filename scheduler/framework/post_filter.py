@@ -14,7 +14,6 @@ from scheduler.cluster.view import View
 from scheduler.framework.diagnosis import Diagnosis
 from scheduler.framework.plugin import FilterPlugin, Plugin, State
 from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPolicy
-from scheduler.framework.searched_rows import SearchedRows
 from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.status import Refusal, Skip
 
@@ -158,8 +157,6 @@ class PostFilterContext(Struct, frozen=True):
     """What plugins keep from one attempt to the next."""
     nominations: NominationLog | None = None
     """Of ``nominated_pods``; None: what has changed there is not known."""
-    searched: SearchedRows | None = None
-    """Decides where a search pauses; None: of a context that no search has had before."""
     class_key: Hashable | None = None
     """Equal for pods of one class: filters that declare what they read answer them alike. None: nothing is known."""
 

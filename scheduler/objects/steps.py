@@ -1,7 +1,7 @@
 """Work that pauses, so that one pod's search is not one long step of the event loop.
 
 A piece of work is a generator that yields where it may pause. Where it does is decided by what it has done, not by a
-clock: a recording pauses where the original did.
+clock: a test of it says the same on each machine.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ def _dry_runs(
     rows = walk(rows, context.rng)
     trial = trial_of(context, policy)
     search = Search(wanted, refused)
-    yield from search.in_waves(trial, rows, columns, context.searched)
+    yield from search.in_waves(trial, rows, columns)
     return Candidates((*search.harmless, *search.violating), refused, tuple(search.faults))
 
 

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from scheduler.errors import message_of
-from scheduler.framework.searched_rows import SearchedRows
 from scheduler.messages.status import Code, Refusal
 from scheduler.objects.steps import Steps
 from scheduler.preemption.dry_run import Candidate, Trial, dry_run_node
@@ -66,15 +65,11 @@ class Search(Struct):
                 self.is_over = True
                 return
 
-    def in_waves(
-        self, trial: Trial, rows: Rows, columns: PodColumns | None, searched: SearchedRows | None = None
-    ) -> Steps[None]:
-        """Tries the rows in waves. ``columns`` None: each row is tried by itself. ``searched`` decides, with the
-        numbers of rows, where it pauses; None: as if no row had been searched yet.
+    def in_waves(self, trial: Trial, rows: Rows, columns: PodColumns | None) -> Steps[None]:
+        """Tries the rows in waves. ``columns`` None: each row is tried by itself.
 
         In a pause others may search, with the same columns, of this class of pods, too, and on a fork.
         """
-        searched = searched or SearchedRows()
         size = self._first_size(columns)
         usual = 0 if columns is None else columns.rows_searched + columns.rows_searched // 4
         start, end = 0, ROWS_A_STEP
@@ -85,7 +80,7 @@ class Search(Struct):
                 self._each((row, dry_run_node(trial, row)) for row in rows[start:end].tolist())
                 start = end
             else:
-                for place, part in enumerate(searched.look_at(trial.view.table, rows[start:end])):
+                for place, part in enumerate(columns.stale_parts(trial.view.table, rows[start:end])):
                     if place:
                         yield
                     self._refresh(trial, part, columns)

@@ -219,6 +219,7 @@ class World:
         commands = self.door.schedule_one(self.now)
         if commands is not None:
             self._carry_out(commands)
+            self._go_on()
             self.timeline.monotonic += DECISION_SECONDS
             return True
         dates = [date for date in (self.engine.next_deadline(), self.timeline.next_date) if date]
@@ -235,6 +236,10 @@ class World:
             shown.setdefault(stimulus.written.key, msgspec.json.encode(stimulus.written))
         self._gangs.fed(stimulus, self.engine, self.timeline.monotonic)
         self._carry_out(self.door.handle(stimulus, self.now))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Until the last input is done: as the scheduler's loop, which takes no other one before."""
         while self.engine.is_waking:
             self._carry_out(self.door.handle(WakingContinued(), self.now))
 

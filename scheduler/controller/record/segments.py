@@ -31,7 +31,7 @@ from scheduler.objects.salvage import DECODER_ERRORS
 SUFFIX: Final = ".tandem"
 UNFINISHED: Final = ".begun"
 """Added to a segment's name until its head is written."""
-VERSION: Final = 1
+VERSION: Final = 2
 MAGIC: Final = b"tandem-recording "
 HEAD, ABOUT, STATE, DATA, LAST = b"HEAD", b"ABOU", b"STAT", b"DATA", b"LAST"
 FILE_MODE: Final = 0o600

@@ -16,11 +16,11 @@ from scheduler.engine.commands import Command
 from scheduler.engine.engine import Engine
 from scheduler.engine.engine_settings import EngineSettings
 from scheduler.engine.recording.checkpoint import CheckpointError, Generation, pack
-from scheduler.engine.recording.outcome import Outcome, outcome_of
+from scheduler.engine.recording.outcome import Decision, Outcome, outcome_of
 from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
-from scheduler.messages.stimuli import Stimulus
+from scheduler.messages.stimuli import Stimulus, WakingContinued
 
 
 class NextPod(msgspec.Struct, frozen=True):
@@ -114,7 +114,11 @@ class Tape(Protocol):
 
 
 class RecordedEngine:
-    """An engine's door, recorded. Whatever changes the engine must go through here."""
+    """An engine's door, recorded. Whatever changes the engine must go through here.
+
+    Where an attempt or a wake pauses goes by what is cached, which a checkpoint leaves out. So a pause is no part of a
+    recording: an input that pauses is recorded once it is done, with all that it led to.
+    """
 
     def __init__(self, engine: Engine, history: History, tape: Tape) -> None:
         """``engine`` has had no input yet."""
@@ -122,32 +126,61 @@ class RecordedEngine:
         self._history = history
         self._tape = tape
         self._number = 0
+        self._paused: tuple[Input, Now, list[Command | Decision]] | None = None
+        """An input that is not done, and what it led to so far, as ``outcome_of`` says it."""
         start = FreshStart(engine.started, engine.rng.getstate())
         tape.begin(Beginning(engine.started, 0, tuple(history.configurations), start))
 
     def handle(self, stimulus: Stimulus, now: Now) -> list[Command]:
-        if self._tape.wants_checkpoint:
-            self._begin_part(now)
-        self._number += 1
+        if type(stimulus) is WakingContinued:
+            return self._go_on(now)
+        finished = self._begin_input(now)
         try:
             commands = self.engine.handle(stimulus, now)
         except Exception as error:
             self._tape.put(Entry(stimulus, now, type(error).__name__))
             raise
-        self._tape.put(Entry(stimulus, now, outcome_of(commands)))
-        return commands
+        self._put(stimulus, now, outcome_of(commands))
+        return [*finished, *commands] if finished else commands
 
     def schedule_one(self, now: Now) -> list[Command] | None:
-        if self._tape.wants_checkpoint:
-            self._begin_part(now)
-        self._number += 1
+        finished = self._begin_input(now)
         try:
             commands = self.engine.schedule_one(now)
         except Exception as error:
             self._tape.put(Entry(_NEXT_POD, now, type(error).__name__))
             raise
-        self._tape.put(Entry(_NEXT_POD, now, outcome_of(commands)))
+        self._put(_NEXT_POD, now, outcome_of(commands))
+        return [*finished, *(commands or ())] if finished else commands
+
+    def _begin_input(self, now: Now) -> list[Command]:
+        """The rest of what the last input leads to, if it pauses: its commands are not those of the next one."""
+        finished: list[Command] = []
+        while self._paused is not None:
+            finished += self._go_on(now)
+        if self._tape.wants_checkpoint:
+            self._begin_part(now)
+        self._number += 1
+        return finished
+
+    def _go_on(self, now: Now) -> list[Command]:
+        paused, self._paused = self._paused, None
+        try:
+            commands = self.engine.handle(WakingContinued(), now)
+        except Exception as error:
+            if paused is not None:
+                self._tape.put(Entry(paused[0], paused[1], type(error).__name__))
+            raise
+        if paused is not None:
+            began, at, before = paused
+            self._put(began, at, [*before, *(outcome_of(commands) or ())])
         return commands
+
+    def _put(self, input_: Input, now: Now, outcome: list[Command | Decision] | None) -> None:
+        if self.engine.is_waking:
+            self._paused = input_, now, outcome or []
+        else:
+            self._tape.put(Entry(input_, now, outcome))
 
     def replace_profiles(
         self, stated: StatedConfiguration, profiles: Mapping[str, Profile], settings: EngineSettings, now: Now

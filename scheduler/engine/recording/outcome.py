@@ -53,7 +53,7 @@ def decision_of(attempt: Attempt) -> Decision:
     )
 
 
-def outcome_of(commands: Sequence[Command] | None) -> Outcome:
+def outcome_of(commands: Sequence[Command] | None) -> list[Command | Decision] | None:
     """Cheap, and done at once: an attempt is mutable, and its evidence is reduced later."""
     if commands is None:
         return None

@@ -25,6 +25,7 @@ from scheduler.engine.recording.outcome import decisions_in, encode_outcome, out
 from scheduler.extenders.extender import Extender
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
+from scheduler.messages.stimuli import WakingContinued
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -156,6 +157,8 @@ class Replay:
                 commands = self.engine.schedule_one(now)
             else:
                 commands = self.engine.handle(input_, now)
+            while self.engine.is_waking:
+                commands = [*(commands or ()), *self.engine.handle(WakingContinued(), now)]
             self.commands = commands or ()
             return encode_outcome(outcome_of(commands))
         except Exception as error:  # noqa: BLE001 - as in the scheduler's loop: its name is the outcome

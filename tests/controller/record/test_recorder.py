@@ -28,6 +28,7 @@ from scheduler.controller.record.segments import (
     MAX_BODY_BYTES,
     SUFFIX,
     UNFINISHED,
+    VERSION,
     About,
     Damaged,
     Segment,
@@ -209,7 +210,7 @@ def frame(kind: bytes, packed: bytes, length: int | None = None) -> bytes:
     ids=["unpacked", "stated", "unknown", "no Unicode"],
 )
 def test_no_part_of_a_file_takes_more_memory_than_its_kind_may_have(tmp_path: Path, part: bytes, expected: str) -> None:
-    (tmp_path / "x.tandem").write_bytes(b"tandem-recording 1\n" + part)
+    (tmp_path / "x.tandem").write_bytes(b"tandem-recording %d\n" % VERSION + part)
     with pytest.raises(Damaged, match=expected):
         Segment(tmp_path / "x.tandem")
 

@@ -10,11 +10,11 @@ import pytest
 from scheduler.engine.commands import RecordAttempt
 from scheduler.engine.questions.trial import Trial
 from scheduler.engine.questions.what_if import Asked, Question, what_if
-from scheduler.framework.searched_rows import PODS_A_STEP
 from scheduler.messages.stimuli import ObjectObserved, WakingContinued
 from scheduler.objects.kinds import kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
+from scheduler.preemption.pod_columns import PODS_A_STEP
 from scheduler.testing.documents import pod_json
 from scheduler.testing.objects import node, pod
 from tests.engine.driver import Cluster

@@ -11,7 +11,7 @@ from scheduler.config.loading import load
 from scheduler.engine.engine import Engine
 from scheduler.engine.recording.door import Beginning, Entry, History, RecordedEngine
 from scheduler.engine.recording.entries import decode_beginning, decode_entry, encode_beginning, encode_entry
-from scheduler.engine.recording.replay import Difference, Make, Replay
+from scheduler.engine.recording.replay import Difference, Make, RecordedInput, Replay
 from scheduler.messages.now import Now
 from scheduler.simulate.world import World
 from scheduler.simulate.world_extender import Extender, no_extender
@@ -46,6 +46,10 @@ class MemoryTape:
 
     def put(self, entry: Entry) -> None:
         self.parts[-1].entries.append(encode_entry(entry))
+
+    def inputs(self) -> list[RecordedInput]:
+        """All that was recorded."""
+        return [decode_entry(data, 0) for part in self.parts for data in part.entries]
 
     def failed(self, problem: str) -> None:
         self.problems.append(problem)

@@ -11,9 +11,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.compose import build_profiles, engine_settings
 from scheduler.config.loading import load
-from scheduler.engine.recording.door import NextPod, StatedConfiguration
-from scheduler.engine.recording.entries import decode_entry
-from scheduler.engine.recording.outcome import encode_outcome
+from scheduler.engine.recording.door import StatedConfiguration
 from scheduler.engine.recording.replay import Made
 from scheduler.objects.kinds import Kind
 from scheduler.plugins.image_locality import ImageLocality
@@ -82,24 +80,6 @@ def test_replay_is_no_echo_with_one_plugin_changed_it_names_the_first_pod_that_i
     assert difference.pod == "default/second"
     assert made.bound()["default/second"] in str(difference.expected)
     assert "n2" in str(difference.got)
-
-
-def test_a_search_for_victims_pauses_where_it_did_though_a_checkpoint_leaves_out_what_is_cached() -> None:
-    tapes = Tapes(entries_a_part=100)
-    made = tapes.world(1)
-    for number in range(120):
-        made.create(Kind.NODE, node_json(f"n{number}", cpu="1"))
-        for place in range(10):
-            made.create(Kind.POD, pod_json(f"low{number}-{place}", cpu="100m", node=f"n{number}", priority=1))
-    made.run_for(1)
-    for number in range(12):
-        made.create(Kind.POD, pod_json(f"high{number}", cpu="300m", priority=10))
-        made.run_for(1)
-    (life,) = tapes.lives
-    entries = [decode_entry(data, 0) for part in life.parts for data in part.entries]
-    led_to_nothing_yet = encode_outcome([])
-    assert any(isinstance(each.input, NextPod) and each.outcome == led_to_nothing_yet for each in entries), "it pauses"
-    assert tapes.check_parts() > 12
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
