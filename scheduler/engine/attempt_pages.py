@@ -9,12 +9,12 @@ import numpy as np
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.pod_template import is_large
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.attempt_memory import MAX_NAMES, refused_nodes
 from scheduler.engine.cycle_context import Depth
 from scheduler.engine.engine import Engine
 from scheduler.engine.outcome import Placed
+from scheduler.engine.searching import takes_long
 from scheduler.engine.why_not import MAX_NAMES as MAX_NAMED
 from scheduler.engine.why_not import reasons_page, refusal_pages, why_not_beside, why_not_in_steps
 from scheduler.framework.node_filter import rivals
@@ -78,7 +78,7 @@ def preview_page(engine: Engine, info: PodInfo, now: Now, node: str = "") -> dic
 
 def preview_page_in_slices(engine: Engine, info: PodInfo, now: Now, node: str = "") -> Steps[dict[str, Any]]:
     """``preview_page``, for a large pod with pauses: it is of the cluster as it was at the beginning."""
-    if not is_large(info):
+    if not takes_long(info, engine.cache.volumes):
         return run_to_end(_preview_in_slices(engine, engine.cache, info, now, node))
     return (yield from _preview_in_slices(engine, engine.cache.fork(), info, now, node))
 

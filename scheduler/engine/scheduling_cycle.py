@@ -26,7 +26,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.pod_template import is_large
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.choosing import best
 from scheduler.engine.cycle_context import CycleContext, Depth, Laps, Run
@@ -39,7 +38,7 @@ from scheduler.engine.outcome import NO_NODES, CycleOutcome, NotPlaced, Placed
 from scheduler.engine.post_filter_round import NOT_ASKED, run_post_filters
 from scheduler.engine.reservation import assume_and_reserve, refused_on_one_node
 from scheduler.engine.sampling import nodes_to_find, nothing_scores, percentage_in_force, take_sample
-from scheduler.engine.searching import answers_in_steps, before_reserve, looked, parsed, searching_plugins
+from scheduler.engine.searching import answers_in_steps, before_reserve, looked, parsed, searching_plugins, takes_long
 from scheduler.errors import PluginError, failed_at, type_and_message
 from scheduler.framework.class_run import PRE_FILTER, ClassRun
 from scheduler.framework.classes.first_refusals import OUTSIDE
@@ -66,7 +65,8 @@ def scheduling_cycle(
         attempt.total_nodes = context.total_nodes
         if attempt.total_nodes == 0:  # 1
             return NotPlaced(NO_NODES)
-        run = _begin(context, profile, pod, attempt, now, depth) if not is_large(pod) else None
+        is_long = takes_long(pod, context.cache.volumes)
+        run = _begin(context, profile, pod, attempt, now, depth) if not is_long else None
         return (yield from _cycle(run or (yield from _begun_large(context, profile, pod, attempt, now, depth))))
     except PluginError as error:
         return NotPlaced(text_of(error), is_error=True)
@@ -168,7 +168,9 @@ def place_on(
     """
     try:
         asked = replace(context, extenders=()) if context.extenders else context
-        begun = (yield from _begun_large(asked, profile, pod, attempt, now, Depth.DECIDE)) if is_large(pod) else None
+        begun: Run | None = None
+        if takes_long(pod, context.cache.volumes):
+            begun = yield from _begun_large(asked, profile, pod, attempt, now, Depth.DECIDE)
         run = looked_at(asked, profile, pod, attempt, now, begun)
         row = context.cache.table.existing_row(node)
         if row is None:

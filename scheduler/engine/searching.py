@@ -1,11 +1,13 @@
 """Pauses of a cycle: in long searches of plugins, on all nodes or on the chosen one, and between the steps of a cycle
-whose pod is large."""
+that takes long."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.pod_template import is_large
+from scheduler.cluster.volumes.facts import Volumes
 from scheduler.engine.cycle_context import CycleContext, Run
 from scheduler.engine.driving import PAUSE, pausing
 from scheduler.engine.extender_round import Answers, Calls
@@ -14,6 +16,11 @@ from scheduler.framework.plugin import Rows
 from scheduler.framework.profile import Profile
 from scheduler.framework.stepwise import StepwisePlugin, answers_of, look_ahead, looks_of, read_of
 from scheduler.messages.status import Skip
+
+
+def takes_long(pod: PodInfo, volumes: Volumes) -> bool:
+    """Whether an attempt at the pod may take long: the pod is large, or what its claims need is."""
+    return is_large(pod) or (bool(pod.pod.spec.volumes) and volumes.has_long_selector(pod))
 
 
 def parsed(context: CycleContext, profile: Profile, pod: PodInfo) -> Generator[Calls, Answers, None]:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.pod_template import is_large
 from scheduler.cluster.view import View
+from scheduler.engine.searching import takes_long
 from scheduler.errors import type_and_message
 from scheduler.framework.node_filter import with_pods
 from scheduler.framework.plugin import (
@@ -78,7 +78,7 @@ def why_not(profile: Profile, pod: PodInfo, view: View, rows: RowArray) -> WhyNo
 def why_not_in_steps(profile: Profile, pod: PodInfo, view: View, rows: RowArray) -> Steps[WhyNot]:
     """``why_not``, with pauses: nothing may change in the view until it ends."""
     answer = WhyNot()
-    if is_large(pod):
+    if takes_long(pod, view.volumes):
         yield from read_of(profile.looking_plugins, pod)
     for plugin in profile.pre_filter_plugins:
         yield

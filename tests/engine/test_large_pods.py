@@ -17,8 +17,10 @@ from scheduler.engine.scheduling_cycle import place_on
 from scheduler.messages.commands import BindPod
 from scheduler.messages.stimuli import Tick
 from scheduler.objects.steps import run_to_end
+from scheduler.objects.storage import NO_PROVISIONER
 from scheduler.plugins.spread.args import DO_NOT_SCHEDULE, SCHEDULE_ANYWAY
 from scheduler.testing.fragments import affinity_json, pod_term
+from tests import builders
 from tests.engine.driver import Cluster
 from tests.engine.test_long_searches import finished_by, in_slices, with_terms
 from tests.plugins.test_rows_touched import counted
@@ -124,6 +126,28 @@ def test_the_page_of_a_large_pod_is_of_the_nodes_as_they_were_when_it_was_asked_
     page: Any = run_to_end(slices)
     assert page["preview"]["nodes"] == 2
     assert not page["preview"]["fits"]
+
+
+def claiming(labels: int) -> Cluster:
+    """A pod whose claim wants this many labels of its volume."""
+    made = Cluster()
+    made.nodes_like(2)
+    made.show(builders.storage_class("static", NO_PROVISIONER))
+    made.show(builders.volume("free", storage_class="static", labels={f"key-{n}": "v" for n in range(labels)}))
+    selector = {"matchLabels": {f"key-{number}": "v" for number in range(labels)}}
+    made.show(builders.claim("data", storage_class="static", spec={"selector": selector}))
+    made.pod("p", claims=["data"])
+    return made
+
+
+def test_an_attempt_at_a_pod_whose_claim_is_large_pauses_and_so_does_its_page() -> None:
+    made = claiming(20_000)
+    assert list(pod_page_in_slices(made.engine, "default/p", made.now)) != []
+    made = claiming(20_000)
+    commands, pauses = in_slices(made)
+    assert pauses >= 5
+    assert outcome_of(commands) == outcome_of(finished_by(claiming(20_000), Tick()))
+    assert made.engine.cache.volumes.reservation(made.uid("p")) is not None
 
 
 def test_the_page_of_a_pod_of_common_size_is_one_step() -> None:

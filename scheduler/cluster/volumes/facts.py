@@ -11,7 +11,7 @@ version, and cost a pass over all objects of the kind.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import cast
 
 import numpy as np
@@ -24,17 +24,19 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.rows_by_key import RowsByKey
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.volumes.attached import AttachedVolumes
-from scheduler.cluster.volumes.csi import attachable
+from scheduler.cluster.volumes.csi import attachable, claim_key
 from scheduler.cluster.volumes.disks import Disk, DiskUsers
 from scheduler.cluster.volumes.index import StorageIndex
 from scheduler.cluster.volumes.migration import in_tree_plugin, migrated
-from scheduler.cluster.volumes.pools import CapacityPool, VolumePool, node_affinity_of
+from scheduler.cluster.volumes.pools import CapacityPool, VolumePool
 from scheduler.cluster.volumes.reserved import Reservation
+from scheduler.cluster.volumes.storage_selectors import has_long_selector, node_affinity_of, parse_in_steps
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.node_selectors import NodeSelector
-from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim, VolumeAttachment
+from scheduler.objects.steps import Steps
+from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment
 
 STORAGE_KINDS = (
     Kind.PERSISTENT_VOLUME_CLAIM,
@@ -47,6 +49,8 @@ STORAGE_KINDS = (
 """The kinds that something is kept of."""
 
 _MAX_MASKS = 256
+_MAX_MASKS_TERMS = 50_000
+"""Terms of all selectors that masks are kept for, some 20 MB: one volume of 1.5 MB may have 28,000."""
 
 
 class Volumes:
@@ -73,6 +77,7 @@ class Volumes:
         self._attached = AttachedVolumes(table, objects, self._index)
         self._disks = DiskUsers()
         self._masks: OrderedDict[NodeSelector, npt.NDArray[np.bool_]] = OrderedDict()
+        self._masks_terms = 0
         self._masks_of = (-1, -1)
 
     # --- pods ---------------------------------------------------------------------------------------------------------
@@ -210,18 +215,43 @@ class Volumes:
         selector = node_affinity_of(volume)
         return None if selector is None else self.matching_rows(selector)
 
+    def has_long_selector(self, info: PodInfo) -> bool:
+        """Whether a claim of the pod, or its volume or class, has a selector that takes long to parse."""
+        return any(has_long_selector(*each) for each in self._storage_of(info))
+
+    def parse_in_steps(self, info: PodInfo) -> Steps[None]:
+        """Parse the long selectors of the pod's claims, their volumes and classes, with pauses: who asks for them next
+        has them."""
+        for each in self._storage_of(info):
+            yield from parse_in_steps(*each)
+
+    def _storage_of(
+        self, info: PodInfo
+    ) -> Iterator[tuple[PersistentVolumeClaim, PersistentVolume | None, StorageClass | None]]:
+        for each in info.pod.spec.volumes:
+            key = claim_key(info, each)
+            claim = self.claim(key) if key is not None else None
+            if claim is not None:
+                name = claim.spec.volume_name
+                volume = self.volume(name) if name else None
+                yield claim, volume, self._objects.find(StorageClass, claim.storage_class)
+
     def matching_rows(self, selector: NodeSelector) -> npt.NDArray[np.bool_]:
-        """Rows that a volume's node affinity accepts by their labels: bool, one a row. Do not change it."""
+        """Rows that the node affinity of a volume, or the topologies of a class, accept by their labels: bool, one a
+        row. Do not change it."""
         table = self._table
         now = (table.node_version, table.size)
         if now != self._masks_of:
             self._masks.clear()
+            self._masks_terms = 0
             self._masks_of = now
         mask = self._masks.get(selector)
         if mask is None:
             mask = self._masks[selector] = matches_selector(table, selector, slice(0, table.size))
-            if len(self._masks) > _MAX_MASKS:
-                self._masks.popitem(last=False)
+            self._masks_terms += len(selector.terms)
+            while len(self._masks) > _MAX_MASKS or (self._masks_terms > _MAX_MASKS_TERMS and len(self._masks) > 1):
+                oldest, _ = self._masks.popitem(last=False)
+                self._masks_terms -= len(oldest.terms)
         return mask
 
     # --- assumptions --------------------------------------------------------------------------------------------------

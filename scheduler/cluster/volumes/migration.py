@@ -6,10 +6,9 @@ kube-scheduler 1.36 knows: AWS EBS, GCE PD, Azure Disk, Cinder and Portworx.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import msgspec
 
+from scheduler.objects.memo import has_many_parts, memo
 from scheduler.objects.selector_fields import NodeSelectorFields, NodeSelectorTermFields, SelectorExpression
 from scheduler.objects.storage import PersistentVolume, VolumeNodeAffinity
 from scheduler.objects.volume_sources import DiskSources
@@ -122,7 +121,13 @@ def _has_values(written: NodeSelectorFields, label: str) -> bool:
     )
 
 
-@lru_cache(maxsize=1024)
+def _is_long(written: NodeSelectorFields, _label: str, _key: str) -> bool:
+    return has_many_parts(written.node_selector_terms) or any(
+        has_many_parts(part.values) for term in written.node_selector_terms for part in term.match_expressions
+    )
+
+
+@memo(1024, _is_long)
 def _renamed(written: NodeSelectorFields, label: str, key: str) -> NodeSelectorFields:
     return NodeSelectorFields(
         node_selector_terms=tuple(

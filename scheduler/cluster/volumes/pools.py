@@ -14,7 +14,8 @@ from scheduler.cluster.table import NodeTable
 from scheduler.cluster.volumes.by_label import ByLabel, Ranked, places_of_labels, places_of_terms, terms_of
 from scheduler.cluster.volumes.ranked import RankedThings, SlotLabels, Wish
 from scheduler.cluster.volumes.reach import NO_RANK, Column
-from scheduler.objects.node_selectors import NodeSelector, NodeSelectorTerm, parse_node_selector
+from scheduler.cluster.volumes.storage_selectors import node_affinity_of
+from scheduler.objects.node_selectors import NodeSelector
 from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError, parse_selector
 from scheduler.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 
@@ -23,18 +24,6 @@ Mask = npt.NDArray[np.bool_]
 
 _MAX_SIZES = 16
 """Sizes for which the rows with room are kept."""
-
-
-def node_affinity_of(volume: PersistentVolume) -> NodeSelector | None:
-    """The node affinity of a volume; None if every node can use it."""
-    affinity = volume.spec.node_affinity
-    if affinity is None or affinity.required is None:
-        return None
-    selector = parse_node_selector(affinity.required)
-    if not any(term.fields for term in selector.terms):
-        return selector
-    # A volume's requirements on fields of the node are not looked at.
-    return NodeSelector(tuple(NodeSelectorTerm(term.expressions, (), term.faults) for term in selector.terms))
 
 
 class VolumePool:

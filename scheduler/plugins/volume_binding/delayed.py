@@ -12,19 +12,16 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from scheduler.cluster.node_matching import matches_selector
-from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 from scheduler.cluster.volumes.by_label import Ranked
 from scheduler.cluster.volumes.facts import Volumes
-from scheduler.cluster.volumes.pools import CapacityPool, VolumePool, node_affinity_of, reaches
+from scheduler.cluster.volumes.pools import CapacityPool, VolumePool, reaches
 from scheduler.cluster.volumes.ranked import Wish
 from scheduler.cluster.volumes.reach import NO_RANK, Column
+from scheduler.cluster.volumes.storage_selectors import labels_wanted_by, node_affinity_of, topologies_of
 from scheduler.errors import SchedulerError
-from scheduler.objects.node_selectors import NodeSelector, NodeSelectorTerm, topology_matches
-from scheduler.objects.requirements import Operator, Requirement
-from scheduler.objects.selector_fields import TopologySelectorTerm
-from scheduler.objects.selectors import EVERYTHING, Selector, SelectorError, parse_selector
+from scheduler.objects.node_selectors import topology_matches
+from scheduler.objects.selectors import Selector, SelectorError
 from scheduler.objects.storage import (
     NO_PROVISIONER,
     CSIDriver,
@@ -114,15 +111,16 @@ class DelayedClaim(Struct, frozen=True):
             return NO_SPACE
         return None
 
-    def codes_if_made(self, table: NodeTable) -> Codes:
-        """What ``can_be_made`` says for every row of the table."""
+    def codes_if_made(self, volumes: Volumes) -> Codes:
+        """What ``can_be_made`` says for every row of the table that volumes are kept for."""
+        table = volumes.table
         if self.storage_class.provisioner in ("", NO_PROVISIONER):
             return np.full(table.size, NOT_FOUND, np.int16)
         codes = np.zeros(table.size, np.int16)
         if self.capacity is not None:
             codes[~self.capacity.rows_with(table, self.size)] = TOO_SMALL
-        if self.storage_class.allowed_topologies:
-            codes[~_topology_rows(table, self.storage_class.allowed_topologies)] = NOT_FOUND
+        if (topologies := topologies_of(self.storage_class)) is not None:
+            codes[~volumes.matching_rows(topologies)] = NOT_FOUND
         return codes
 
 
@@ -185,7 +183,7 @@ class DelayedClaims:
         def if_made(claim: DelayedClaim) -> Codes:
             key = claim.storage_class.metadata.name, claim.size
             if key not in made:
-                made[key] = claim.codes_if_made(volumes.table)
+                made[key] = claim.codes_if_made(volumes)
             return made[key]
 
         for each in self.to_make:
@@ -245,7 +243,7 @@ def _prepared(claim: PersistentVolumeClaim, view: View) -> DelayedClaim:
     if storage_class is None:
         raise UnusableClaim(f'failed to find storage class "{class_name}"')
     try:
-        labels = parse_selector(claim.spec.selector) if claim.spec.selector is not None else EVERYTHING
+        labels = labels_wanted_by(claim)
     except SelectorError as error:
         raise UnusableClaim(f"error creating internal label selector for claim: {claim.key}: {error}") from error
     size = claim.requested_storage
@@ -276,18 +274,6 @@ def _set_aside(claim: PersistentVolumeClaim, size: int, pool: VolumePool) -> Per
         if volume.storage_capacity >= size and _is_like(volume, claim) and not volume.is_terminating:
             return volume
     return None
-
-
-def _topology_rows(table: NodeTable, terms: Sequence[TopologySelectorTerm]) -> Mask:
-    """As ``topology_matches``, for every row."""
-    written = [
-        NodeSelectorTerm(
-            tuple([Requirement(part.key, Operator.IN, part.values) for part in term.match_label_expressions])
-        )
-        for term in terms
-        if term.match_label_expressions
-    ]
-    return matches_selector(table, NodeSelector(tuple(written)), slice(0, table.size))
 
 
 def _is_like(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
 
 import numpy as np
 
 from scheduler.cluster.view import View
-from scheduler.cluster.volumes.pools import node_affinity_of
+from scheduler.cluster.volumes.storage_selectors import node_affinity_of, topologies_of
 from scheduler.framework.findings import Cause, RowArray
-from scheduler.objects.requirements import Requirement
+from scheduler.objects.node_selectors import NodeSelector, NodeSelectorTerm
+from scheduler.objects.requirements import Operator, Requirement
 from scheduler.objects.shown_amounts import shown_amount
-from scheduler.objects.storage import NO_PROVISIONER, PersistentVolume, PersistentVolumeClaim
+from scheduler.objects.storage import NO_PROVISIONER, PersistentVolumeClaim
 from scheduler.plugins.volume_binding.delayed import NOT_FOUND, TOO_SMALL, DelayedClaim, DelayedClaims
 
 NANO_BYTES = 10**9
 """A claim's size is kept in nano-bytes."""
+MAX_SHOWN: Final = 10
+"""Terms, requirements and values of a selector that are shown; one object may have 100,000."""
+
+Part = TypeVar("Part")
 
 
 def causes_of_bound(claims: tuple[PersistentVolumeClaim, ...], view: View, rows: RowArray) -> Iterator[Cause]:
@@ -29,7 +35,8 @@ def causes_of_bound(claims: tuple[PersistentVolumeClaim, ...], view: View, rows:
             continue
         reached = view.volumes.rows_reaching(volume)
         if reached is not None:
-            text = f"claim {claim.key} is bound to volume {name}, which is used only where {_wanted(volume)}"
+            where = _shown(node_affinity_of(volume))
+            text = f"claim {claim.key} is bound to volume {name}, which is used only where {where}"
             yield Cause(~reached[rows], _saying(text))
 
 
@@ -52,16 +59,14 @@ def _not_found(claim: DelayedClaim) -> str:
     asked = f"claim {claim.claim.key} ({_size(claim)} of class {claim.claim.storage_class})"
     volume = claim.set_aside
     if volume is not None:
-        where = f"volume {volume.metadata.name}, which is set aside for it, is used only where {_wanted(volume)}"
+        reached = _shown(node_affinity_of(volume))
+        where = f"volume {volume.metadata.name}, which is set aside for it, is used only where {reached}"
     else:
         where = "no free volume here fits"
     if claim.storage_class.provisioner in ("", NO_PROVISIONER):
         return f"{asked}: {where}, and its class makes none"
-    terms = [
-        " and ".join(f"{part.key} is {_listed(part.values)}" for part in term.match_label_expressions)
-        for term in claim.storage_class.allowed_topologies
-    ]
-    return f"{asked}: {where}, and its class makes volumes only where {' or '.join(terms)}"
+    topologies = _shown(topologies_of(claim.storage_class))
+    return f"{asked}: {where}, and its class makes volumes only where {topologies}"
 
 
 def _too_small(claim: DelayedClaim) -> str:
@@ -75,17 +80,22 @@ def _size(claim: DelayedClaim) -> str:
     return shown_amount("memory", -(-claim.size // NANO_BYTES)) if claim.size else "any size"
 
 
-def _wanted(volume: PersistentVolume) -> str:
-    """A volume's node affinity, such as ``topology.kubernetes.io/zone is a``."""
-    selector = node_affinity_of(volume)
-    terms = [] if selector is None else [" and ".join(map(_shown, term.expressions)) for term in selector.terms]
-    return " or ".join(terms) or "nothing"
+def _shown(selector: NodeSelector | None) -> str:
+    """What a volume or a class requires of a node, such as ``topology.kubernetes.io/zone is a|b``."""
+    terms = () if selector is None else selector.terms
+    return _some(" or ", terms, _shown_term) or "nothing"
 
 
-def _shown(requirement: Requirement) -> str:
-    values = _listed(requirement.values)
-    return f"{requirement.key} {requirement.operator.value} {values}".rstrip()
+def _shown_term(term: NodeSelectorTerm) -> str:
+    return _some(" and ", term.expressions, _shown_requirement)
 
 
-def _listed(values: tuple[str, ...]) -> str:
-    return "|".join(values)
+def _shown_requirement(requirement: Requirement) -> str:
+    verb = "is" if requirement.operator is Operator.IN else requirement.operator.value
+    return f"{requirement.key} {verb} {_some('|', requirement.values, str)}".rstrip()
+
+
+def _some(joint: str, parts: Sequence[Part], shown: Callable[[Part], str]) -> str:
+    """The first parts, and how many more there are."""
+    more = [f"{len(parts) - MAX_SHOWN} more"] if len(parts) > MAX_SHOWN else []
+    return joint.join([*map(shown, parts[:MAX_SHOWN]), *more])

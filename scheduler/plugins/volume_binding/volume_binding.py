@@ -47,7 +47,9 @@ from scheduler.framework.plugin import (
     State,
     Verdicts,
 )
+from scheduler.framework.stepwise import PRE_FILTER, LookingPlugin
 from scheduler.messages.status import SKIP, Refusal, Skip, failure, unresolvable
+from scheduler.objects.steps import Steps
 from scheduler.objects.storage import PersistentVolumeClaim
 from scheduler.plugins.volume_binding.claims import sort_claims, why_unbound
 from scheduler.plugins.volume_binding.delayed import IS_BINDABLE, NOT_FOUND, TOO_SMALL, DelayedClaims, UnusableClaim
@@ -98,7 +100,9 @@ class Claims(Struct, AlikeState, frozen=True):
         return Likeness(tuple([_reach(claim, view) for claim in self.bound]))
 
 
-class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin):
+class VolumeBinding(
+    PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin, LookingPlugin
+):
     """Reference plugins.md §3.15, volumes.md §2."""
 
     name = "VolumeBinding"
@@ -137,6 +141,15 @@ class VolumeBinding(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, 
             return Claims(claims.bound, DelayedClaims(claims.delayed, view) if claims.delayed else None)
         except UnusableClaim as error:
             return Claims(claims.bound, None, failure(str(error)))
+
+    def look_in_steps(self, point: str, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal] | None:
+        if point != PRE_FILTER or not view.volumes.has_long_selector(pod):
+            return None
+        return self._look_in_steps(pod, view)
+
+    def _look_in_steps(self, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal]:
+        yield from view.volumes.parse_in_steps(pod)
+        return self.pre_filter(pod, view)
 
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
         assert isinstance(state, Claims)

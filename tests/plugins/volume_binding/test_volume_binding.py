@@ -364,7 +364,7 @@ def lines(*objects: ApiObject, claims: tuple[str, ...] = ("c",)) -> dict[str, tu
 
 
 def test_of_a_bound_claim_the_volume_and_its_node_affinity_are_named() -> None:
-    text = f"claim default/c is bound to volume v, which is used only where {ZONE} In a"
+    text = f"claim default/c is bound to volume v, which is used only where {ZONE} is a"
     assert lines(builders.claim("c", volume="v"), free("v", at=f"{ZONE} In a")) == {"b1": (text,)}
     text = "claim default/c is bound to volume gone, which is not there"
     assert lines(builders.claim("c", volume="gone")) == everywhere(text)
@@ -375,7 +375,7 @@ def test_of_a_claim_without_a_volume_its_size_and_class_are_named() -> None:
     assert lines(no_provisioner(), delayed(size="10Gi"), free("v", at=f"{ZONE} In a")) == {"b1": (text,)}
     mine = free("mine", "50Gi", at=f"{ZONE} In b", claimed_by=reference(delayed(size="10Gi"), uid=""))
     (text,) = lines(no_provisioner(), delayed(size="10Gi"), mine, free("other"))["a1"]
-    assert f"volume mine, which is set aside for it, is used only where {ZONE} In b" in text
+    assert f"volume mine, which is set aside for it, is used only where {ZONE} is b" in text
 
 
 def test_of_a_class_the_topologies_that_it_allows_are_named() -> None:
