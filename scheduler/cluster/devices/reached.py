@@ -81,6 +81,8 @@ class ReachedPools:
             elif nodes:
                 # A pool of thousands of slices comes slice by slice: its nodes are touched once for all of them.
                 self._touched[pool] = True
+            else:
+                self._touched.pop(pool, None)
 
     def touch_held(self, devices: Iterable[DeviceId]) -> None:
         """All nodes for which it makes a difference who holds these devices."""

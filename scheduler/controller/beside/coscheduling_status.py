@@ -58,6 +58,7 @@ class CoschedulingStatuses:
         self._group_of: dict[str, str] = {}
         """UID → group: a label may change."""
         self._changed: dict[str, None] = {}
+        """Unless all are looked at anyway."""
         self._has_changes = asyncio.Event()
         self._missed_some = True
         """Whether groups have changed that were not looked at, since another scheduler leads."""
@@ -77,7 +78,8 @@ class CoschedulingStatuses:
         """There always is: a pod is applied at once."""
 
     def group_changed(self, key: str) -> None:
-        self._changed[key] = None
+        if not self._missed_some:
+            self._changed[key] = None
         self._has_changes.set()
 
     def _pod_shown(self, pod: Pod) -> None:

@@ -202,3 +202,17 @@ def test_a_pool_that_comes_slice_by_slice_touches_its_nodes_once() -> None:
         cache.observe_object(Kind.RESOURCE_SLICE, slices[0])
     grown = cache.devices.row_versions() - before
     assert [int(grown[row(cache, name)]) for name in NODES[1:]] == [1, 1]
+
+
+def test_of_pools_that_came_and_went_while_nothing_asked_nothing_is_left() -> None:
+    cache = a_cluster()
+    for number in range(20):
+        pool = {"name": f"p{number}", "generation": 1, "resourceSliceCount": 2}
+        for name in ("n0", "n1"):
+            made = resource_slice(name, gpu("gpu-0"), name=f"{name}-{number}")
+            made["spec"]["pool"] = pool
+            show(cache, Kind.RESOURCE_SLICE, made)
+        for name in ("n0", "n1"):
+            cache.remove_object(Kind.RESOURCE_SLICE, f"{name}-{number}")
+    assert not cache.devices._reached._touched
+    assert cache.devices.pools(row(cache, "n0")) == ()

@@ -177,6 +177,18 @@ async def test_a_write_that_was_lost_is_made_again_while_another_group_never_res
     keeping.cancel()
 
 
+async def test_while_another_scheduler_leads_no_group_that_changes_is_remembered_by_itself() -> None:
+    statuses = CoschedulingStatuses(dict, lambda _: None, lambda: False, lambda: Now(0.0, 0))
+    for number in range(100):
+        statuses.group_changed(f"default/before-{number}")
+    keeping = asyncio.create_task(statuses.run())
+    await asyncio.sleep(0)
+    for number in range(100):
+        statuses.group_changed(f"default/meanwhile-{number}")
+    assert not statuses._changed
+    keeping.cancel()
+
+
 async def test_a_group_that_took_two_days_is_reported_once(
     cluster: EmbeddedCluster, connection: ConnectionSettings
 ) -> None:
