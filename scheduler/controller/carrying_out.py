@@ -40,7 +40,9 @@ class CommandSink(Protocol):
         """Whether there is room for the writes of this many further pods."""
         ...
 
-    def start(self) -> None: ...
+    async def keep_up(self) -> None:
+        """What is to be done from time to time, until cancelled."""
+        ...
 
     async def close(self) -> None: ...
 
@@ -91,11 +93,10 @@ class CommandCarrier:
     def has_room_for(self, pods: int) -> bool:
         return self._writer.has_room_for(pods)
 
-    def start(self) -> None:
-        self._events.start()
+    async def keep_up(self) -> None:
+        await self._events.keep_up()
 
     async def close(self) -> None:
-        await self._events.close()
         await self._outbox.close()
 
     def submit(self, command: OutgoingCommand) -> None:

@@ -119,7 +119,7 @@ class Shell(Assembly):
     # --- start -------------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self.sink.start()
+        self._tasks.start("upkeep of writes", self.sink.keep_up, is_vital=False)
         self._tasks.start("scheduling loop", self.loop.run)
         self._tasks.start("rights", self._check_rights, is_vital=False)
         self._tasks.start("kubelets' refusals", self.refusals.run, is_vital=False)

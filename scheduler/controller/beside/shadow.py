@@ -107,15 +107,9 @@ class ShadowWriter:
         self._numbers = count()
         self._of_pod: dict[tuple[str, bool], list[int]] = {}
         """UID of a pod, and whether it is a victim → its decisions. A victim may leave for several preemptors."""
-        self._sweeper: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._sweeper = asyncio.create_task(self._sweep_for_ever(), name="shadow")
 
     async def close(self) -> None:
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            await asyncio.gather(self._sweeper, return_exceptions=True)
+        """There is nothing to close."""
 
     def has_room_for(self, pods: int) -> bool:
         return len(self._waiting) + pods <= MAX_WAITING
@@ -237,7 +231,8 @@ class ShadowWriter:
         self.comparisons.append(Comparison(waiting.pod.key, agrees, waiting.node, theirs))
         log.info("Shadow decision", pod=waiting.pod.key, agrees=agrees, ours=waiting.node, theirs=theirs)
 
-    async def _sweep_for_ever(self) -> None:
+    async def keep_up(self) -> None:
+        """End decisions that the other scheduler has not made in time, until cancelled."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             self.sweep()

@@ -49,7 +49,7 @@ class EventCounts(Struct):
 
 
 class EventRecorder:
-    """Queues and writes events. ``record`` from anywhere on the event loop, between ``start`` and ``close``."""
+    """Queues and writes events. ``record`` from anywhere on the event loop; ``keep_up`` is a task."""
 
     def __init__(
         self,
@@ -72,15 +72,6 @@ class EventRecorder:
         self._others: OrderedDict[str, deque[Series]] = OrderedDict()
         """Namespace → its events other than Scheduled, in the order in which the namespaces have their turns."""
         self._other_count = 0
-        self._sweeper: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._sweeper = asyncio.create_task(self._sweep_for_ever(), name="event series")
-
-    async def close(self) -> None:
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            await asyncio.gather(self._sweeper, return_exceptions=True)
 
     @property
     def queued(self) -> int:
@@ -103,7 +94,8 @@ class EventRecorder:
             if not series.is_queued:
                 self._enqueue(series)
 
-    async def _sweep_for_ever(self) -> None:
+    async def keep_up(self) -> None:
+        """Write the counts of series that are over or have gone on for long, until cancelled."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             self.sweep()

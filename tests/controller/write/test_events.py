@@ -38,11 +38,9 @@ async def recording(client: ApiClient, **limits: Any) -> AsyncIterator[tuple[Eve
     settings = WriterSettings(**limits)
     outbox = Outbox(Limits().requests_in_flight)
     recorder = EventRecorder(client, AlwaysHeld(), "host", settings, outbox, clock)
-    recorder.start()
     try:
         yield recorder, clock
     finally:
-        await recorder.close()
         await outbox.close()
 
 
