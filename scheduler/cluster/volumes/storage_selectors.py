@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from scheduler.objects.memo import MAX_PARTS
 from scheduler.objects.node_selectors import (
@@ -47,7 +47,9 @@ class _Parser(Generic[Written, Parsed]):
         self._kept: OrderedDict[int, tuple[Written, Parsed, int]] = OrderedDict()
         self._kept_parts = 0
 
-    def is_long(self, written: Written) -> bool:
+    def is_long(self, written: Written | None) -> bool:
+        if written is None:
+            return False
         count = 0
         for more in self._parts(written):
             count += more
@@ -57,6 +59,11 @@ class _Parser(Generic[Written, Parsed]):
 
     def __call__(self, written: Written) -> Parsed:
         return run_to_end(self.in_steps(written) if self.is_long(written) else self._parse(written))
+
+    def ahead(self, written: Written | None) -> Steps[None]:
+        """Parse a selector with pauses if it is long."""
+        if written is not None and self.is_long(written):
+            yield from self.in_steps(written)
 
     def in_steps(self, written: Written) -> Steps[Parsed]:
         """The parsed form of a long selector, with pauses unless it is kept."""
@@ -76,30 +83,24 @@ class _Parser(Generic[Written, Parsed]):
 
 
 def has_long_selector(
-    claim: PersistentVolumeClaim | None, volume: PersistentVolume | None, storage_class: StorageClass | None
+    claim: PersistentVolumeClaim, volume: PersistentVolume | None, storage_class: StorageClass | None
 ) -> bool:
     """Whether to parse the selectors of these objects takes long."""
-    return any(parser.is_long(written) for parser, written in _written(claim, volume, storage_class))
+    return (
+        _LABELS.is_long(claim.spec.selector)
+        or _AFFINITIES.is_long(_affinity_of(volume))
+        or (storage_class is not None and _TOPOLOGIES.is_long(storage_class.allowed_topologies))
+    )
 
 
 def parse_in_steps(
-    claim: PersistentVolumeClaim | None, volume: PersistentVolume | None, storage_class: StorageClass | None
+    claim: PersistentVolumeClaim, volume: PersistentVolume | None, storage_class: StorageClass | None
 ) -> Steps[None]:
     """Parse the long selectors of these objects, with pauses; they are kept for those who ask next."""
-    for parser, written in _written(claim, volume, storage_class):
-        if parser.is_long(written):
-            yield from parser.in_steps(written)
-
-
-def _written(
-    claim: PersistentVolumeClaim | None, volume: PersistentVolume | None, storage_class: StorageClass | None
-) -> Iterator[tuple[_Parser[Any, Any], Any]]:
-    if claim is not None and claim.spec.selector is not None:
-        yield _LABELS, claim.spec.selector
-    if volume is not None and (affinity := volume.spec.node_affinity) is not None and affinity.required is not None:
-        yield _AFFINITIES, affinity.required
+    yield from _LABELS.ahead(claim.spec.selector)
+    yield from _AFFINITIES.ahead(_affinity_of(volume))
     if storage_class is not None:
-        yield _TOPOLOGIES, storage_class.allowed_topologies
+        yield from _TOPOLOGIES.ahead(storage_class.allowed_topologies)
 
 
 # --- volumes ----------------------------------------------------------------------------------------------------------
@@ -107,8 +108,13 @@ def _written(
 
 def node_affinity_of(volume: PersistentVolume) -> NodeSelector | None:
     """The node affinity of a volume; None if every node can use it."""
-    affinity = volume.spec.node_affinity
-    return None if affinity is None or affinity.required is None else _AFFINITIES(affinity.required)
+    written = _affinity_of(volume)
+    return None if written is None else _AFFINITIES(written)
+
+
+def _affinity_of(volume: PersistentVolume | None) -> NodeSelectorFields | None:
+    affinity = None if volume is None else volume.spec.node_affinity
+    return None if affinity is None else affinity.required
 
 
 def _parsed_affinity(written: NodeSelectorFields) -> Steps[NodeSelector]:
