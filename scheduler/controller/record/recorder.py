@@ -88,6 +88,7 @@ class Recorder:
         self._awaited_since = clock()
         self._is_gap = False
         self._retry_at = 0.0
+        self._segments_begun = 0
         _make_folder(settings.folder)
         self._disk = _Disk(settings, about, self._segment_bytes, self.counts)
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
@@ -98,6 +99,7 @@ class Recorder:
     def begin(self, beginning: Beginning) -> None:
         self.wants_checkpoint = False
         self._is_gap = False
+        self._segments_begun += 1
         self._buffer.append(beginning)
         self.flush()
 
@@ -127,7 +129,7 @@ class Recorder:
             if self._clock() >= self._retry_at and self._backlog == 0:
                 self._disk.has_failed = False
                 self.wants_checkpoint = True
-        elif self._disk.is_full and self._clock() >= self._retry_at:
+        elif self._is_full and self._clock() >= self._retry_at:
             self.wants_checkpoint = True
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
@@ -137,6 +139,11 @@ class Recorder:
         self._thread.join(seconds)
         if self._thread.is_alive():
             log.warning("Recording: the disk does not answer, the last entries may be missing")
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether the newest segment is full, and not the one before it, which the thread still has."""
+        return self._disk.segments_taken == self._segments_begun and self._disk.is_full
 
     @property
     def _backlog(self) -> int:
@@ -167,7 +174,7 @@ class Recorder:
 
 
 class _Disk:
-    """The writing side, used by the thread alone but for the three flags that the loop reads."""
+    """The writing side, used by the thread alone but for its public fields, which the loop reads."""
 
     def __init__(self, settings: RecordSettings, about: About, segment_bytes: int, counts: RecorderCounts) -> None:
         self.has_failed = False
@@ -175,6 +182,8 @@ class _Disk:
         """Whether the segment has as many bytes as a segment should have."""
         self.taken = 0
         """Entries and beginnings taken so far."""
+        self.segments_taken = 0
+        """Of these the beginnings; ``is_full`` is of the last one's segment."""
         self._settings = settings
         self._about = about
         self._segment_bytes = segment_bytes
@@ -192,6 +201,8 @@ class _Disk:
         self.taken += 1
         try:
             if isinstance(item, Beginning):
+                self.is_full = False
+                self.segments_taken += 1
                 self._open(item)
             elif self._segment is None:
                 self._counts.lost += 1
@@ -236,7 +247,6 @@ class _Disk:
         self._counts.segments += 1
         self._opened_size = self._segment.size
         self._counts.bytes += self._segment.size
-        self.is_full = False
         self._flushed_at = time.monotonic()
 
     def _write(self) -> None:

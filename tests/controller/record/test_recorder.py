@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 import stat
@@ -38,7 +39,7 @@ from scheduler.controller.record.segments import (
     segments_in,
 )
 from scheduler.engine.engine import Engine
-from scheduler.engine.recording.door import Beginning, Checkpoint, Entry, History, NextPod, RecordedEngine
+from scheduler.engine.recording.door import Beginning, Checkpoint, Entry, FreshStart, History, NextPod, RecordedEngine
 from scheduler.errors import ConfigurationError
 from scheduler.messages.now import Now
 from scheduler.simulate.changes import carry_out
@@ -157,6 +158,23 @@ def test_a_folder_is_bounded_in_bytes_and_what_is_left_replays_from_its_checkpoi
     found = replayed(tmp_path)
     assert found[0].replay.number > found[0].replay.applied, "the oldest part is gone"
     assert all(stretch.difference is None and not stretch.problem for stretch in found)
+
+
+def test_after_a_full_segment_one_checkpoint_is_made_however_long_its_writing_takes(tmp_path: Path) -> None:
+    recorder = Recorder(RecordSettings(tmp_path, 2**28), About("run", "", ""))
+    start = FreshStart(Now(0.0, 1), (3, (), None))
+    recorder.begin(Beginning(Now(0.0, 1), 0, (), start))
+    incompressible = Entry(NextPod(), Now(0.0, 1), random.Random(1).randbytes(2**20).hex())
+    while not recorder.wants_checkpoint:
+        if not recorder._backlog:
+            recorder.put(incompressible)
+        recorder.flush()
+    recorder.begin(Beginning(Now(0.0, 2), 0, (), Checkpoint(random.Random(2).randbytes(2**24))))
+    while recorder._backlog:
+        recorder.flush()
+        assert not recorder.wants_checkpoint
+    recorder.close()
+    assert len(segments_in(tmp_path)) == 2
 
 
 def cut(path: Path) -> None:
