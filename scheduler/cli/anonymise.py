@@ -35,13 +35,13 @@ from scheduler.engine.recording.checkpoint import pack
 from scheduler.engine.recording.door import Beginning, Checkpoint, Input, NewConfiguration, NextPod
 from scheduler.engine.recording.entries import encode_recorded
 from scheduler.engine.recording.outcome import encode_outcome, is_digest, plain_outcome, shown
+from scheduler.engine.recording.packed import encoded
 from scheduler.engine.recording.renamed import texts_in, with_texts
 from scheduler.engine.recording.replay import RecordedInput, Replay
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.framework.events import Action, ClusterEvent, Resource
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import Tick
-from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
 from scheduler.user_plugins.loading import PluginClasses
 
@@ -228,10 +228,6 @@ def _seen(place: Path, maker: Maker, until: Until | None) -> tuple[list[Stretch]
     """The parts of a recording and the names in them."""
     names = Names(words_of_the_code())
 
-    def see(obj: ApiObject) -> ApiObject:
-        names.see(obj)
-        return obj
-
     def begin(replay: Replay, beginning: Beginning) -> None:
         for each in beginning.configurations:
             names.keep(each.text)
@@ -239,8 +235,10 @@ def _seen(place: Path, maker: Maker, until: Until | None) -> tuple[list[Stretch]
             for module in made.user_modules:
                 names.keep(module)
         if isinstance(beginning.base, Checkpoint):
-            state = pack(replay.engine, replay.generations, see)
-            for text in texts_in(state):
+            state = pack(replay.engine, replay.generations)
+            objects, pods = state.parts()
+            names.see(objects)
+            for text in (*texts_in(state.graph), *[node for _, node in pods]):
                 names.see_text(text)
 
     def watch(_replay: Replay, recorded: RecordedInput) -> None:
@@ -271,8 +269,9 @@ class _Copy:
 
     def begin(self, original: Replay, beginning: Beginning) -> None:
         if isinstance(beginning.base, Checkpoint):
-            state = pack(original.engine, original.generations, self._names.rename)
-            base = Checkpoint(with_texts(state, self._names.rename))
+            rename = self._names.rename
+            state = pack(original.engine, original.generations)
+            base = Checkpoint(encoded(with_texts(state.graph, rename), *rename(state.parts())))
             beginning = msgspec.structs.replace(beginning, base=base)
         self._replay.begin(beginning)
         self._writer = SegmentWriter(self._file, segment_head(self._about, beginning))

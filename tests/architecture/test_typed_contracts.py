@@ -25,7 +25,7 @@ UNTYPED = {
     "engine/answers.py": 2,  # a table from types to functions of that type
     "engine/engine.py": 1,  # likewise
     "engine/questions/edits.py": 2,  # likewise, and the fields of a Struct
-    "engine/recording": 57,  # any object of the engine's graph, on its way to bytes or back
+    "engine/recording": 54,  # any object of the engine's graph, on its way to bytes or back
     "framework/events.py": 1,  # RegisteredObject says why
     "framework/plugin.py": 2,  # the arguments of a plugin: each class has its own type of them
     "plugins/devices/selectors": 73,  # values of CEL, whose library has no types

@@ -158,7 +158,7 @@ def test_a_checkpoint_goes_on_with_the_same_pods() -> None:
     cluster.delete("small-0")
     cluster.schedule_all()
     generation = [Generation(1, cluster.engine.profiles)]
-    data = pack(cluster.engine, generation)
+    data = bytes(pack(cluster.engine, generation))
     other = unpack(data, generation, lambda: 0.0)
     assert other.schedule_one(cluster.now) is None
     assert len(other.queue.backoff_pods()) == len(cluster.engine.queue.backoff_pods()) > 20

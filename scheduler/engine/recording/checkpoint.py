@@ -1,8 +1,8 @@
 """A checkpoint: an engine's whole state as bytes, from which an engine goes on to the very same decisions.
 
 It is the engine's graph of objects, pickled. So a part that is added to the engine is in the checkpoint without
-further code, and nothing that feeds a decision can be forgotten. Left out is what is given to an engine, or only makes
-it quick:
+further code, and nothing that feeds a decision can be forgotten. API objects are in it by number, and are encoded
+afterwards (``packed.py``). Left out is what is given to an engine, or only makes it quick:
 
 - profiles, plugins and extenders are made from the configuration, and stand in the checkpoint by their place in it;
 - the stopwatch feeds no decision; cached answers of classes and of preemption are worked out again;
@@ -25,19 +25,19 @@ from types import BuiltinMethodType, FunctionType, MethodType, MethodWrapperType
 from typing import Any, Final
 from weakref import ref
 
-import msgspec
 import numpy as np
 
 from scheduler.cluster.forkable import ForkableDict
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.engine import Engine
+from scheduler.engine.recording.packed import Packed, Unpacked
 from scheduler.errors import SchedulerError
 from scheduler.extenders.extender import Extender
 from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.post_filter import Kept
 from scheduler.framework.profile import Profile
-from scheduler.objects.kinds import Kind, kind_of
+from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject, ApiStruct
 
 PROTOCOL: Final = 5
@@ -97,9 +97,6 @@ _OUTSIDE: Final = frozenset(
 """What it may name outside of the core: containers, numbers, arrays."""
 
 
-Rename = Callable[[ApiObject], ApiObject]
-
-
 class CheckpointError(SchedulerError):
     """A checkpoint can't be made or read; the text says why."""
 
@@ -129,11 +126,10 @@ class Generation:
             yield ("extender", self.number, place), extender
 
 
-def pack(engine: Engine, generations: Sequence[Generation], rename: Rename | None = None) -> bytes:
+def pack(engine: Engine, generations: Sequence[Generation]) -> Packed:
     """The engine's state. Take it between two steps, when neither a cycle nor a wake is paused (``engine.is_paused``).
 
-    ``rename`` is called for each API object, and what it returns is written in the object's place. Raises
-    CheckpointError for what can't be written, such as a user plugin's state with an open file.
+    Raises CheckpointError for what can't be written, such as a user plugin's state with an open file.
     """
     if engine.is_paused:
         raise CheckpointError("a cycle or a wake is paused, which can't be written")
@@ -141,13 +137,10 @@ def pack(engine: Engine, generations: Sequence[Generation], rename: Rename | Non
     pickler = _ThoroughPickler if isinstance(engine.stopwatch, FunctionType) else _Pickler
     try:
         made = pickler(file, engine, generations)
-        if rename is not None:
-            of_objects = dict.fromkeys((kind.entry.type for kind in Kind), lambda obj: _api_object(rename(obj)))
-            made.dispatch_table = {**made.dispatch_table, **of_objects}
         made.dump(engine)
     except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError, NotImplementedError) as error:
         raise CheckpointError(f"the engine's state can't be written: {error}") from error
-    return file.getvalue()
+    return Packed(file.getvalue(), made.objects, made.infos)
 
 
 def unpack(
@@ -156,12 +149,12 @@ def unpack(
     stopwatch: Callable[[], float],
     user_modules: frozenset[str] = frozenset(),
 ) -> Engine:
-    """The engine. ``user_modules``: names of modules of user plugins, whose classes may be in it.
+    """The engine. ``data``: encoded. ``user_modules``: names of modules of user plugins, whose classes may be in it.
 
     Raises CheckpointError for bytes that are no checkpoint of this version, or name what is not admitted.
     """
     try:
-        engine = _Unpickler(io.BytesIO(data), generations, stopwatch, user_modules).load()
+        engine = _Unpickler(Unpacked(data), generations, stopwatch, user_modules).load()
     except CheckpointError:
         raise
     except Exception as error:
@@ -176,6 +169,8 @@ class _Pickler(pickle.Pickler):
 
     def __init__(self, file: io.BytesIO, engine: Engine, generations: Sequence[Generation]) -> None:
         super().__init__(file, PROTOCOL)
+        self.objects: list[ApiObject] = []
+        self.infos: list[PodInfo] = []
         self._table = engine.cache.table
         self._stopwatch = engine.stopwatch
         self._places = {id(thing): place for each in generations for place, thing in each.places()}
@@ -189,7 +184,7 @@ class _Pickler(pickle.Pickler):
         self.dispatch_table = (
             dict.fromkeys(_enums(Enum), _enum_member)
             | own
-            | {kind.entry.type: _api_object for kind in Kind}
+            | dict.fromkeys((kind.entry.type for kind in Kind), self._object)
             | {
                 np.ndarray: self._array,
                 MethodType: self._method,
@@ -200,7 +195,7 @@ class _Pickler(pickle.Pickler):
                 ClassCache: _fresh_classes,
                 Kept: _fresh_kept,
                 ForkableDict: _without_forks,
-                PodInfo: _pod_info,
+                PodInfo: self._info,
             }
         )
 
@@ -215,6 +210,14 @@ class _Pickler(pickle.Pickler):
             raise pickle.PicklingError(f"{type(obj).__name__} belongs to no configuration that is known")
         constant = self._constants.get(id(obj))
         return obj.__reduce_ex__(PROTOCOL) if constant is None else (_constant, constant)
+
+    def _object(self, obj: ApiObject) -> tuple[Callable[[int], ApiObject], tuple[int]]:
+        self.objects.append(obj)
+        return _object_at, (len(self.objects) - 1,)
+
+    def _info(self, info: PodInfo) -> tuple[Callable[[int], PodInfo], tuple[int]]:
+        self.infos.append(info)
+        return _info_at, (len(self.infos) - 1,)
 
     def _array(self, array: np.ndarray[Any, Any]) -> Any:
         """A part of a larger array stays a part of it: what is written to one is seen in the other."""
@@ -246,16 +249,6 @@ class _ThoroughPickler(_Pickler):
         return (_stopwatch_of, ()) if obj is self._stopwatch else NotImplemented
 
 
-def _api_object(obj: ApiObject) -> Any:
-    """In the form of stimuli, ten times as quick as one Struct after another."""
-    return _object, (kind_of(obj).value, _ENCODE(obj))
-
-
-def _pod_info(info: PodInfo) -> Any:
-    """Without what it remembers of its own arithmetic."""
-    return PodInfo, (info.pod, info.node_name)
-
-
 def _fresh_classes(cache: ClassCache) -> Any:
     return ClassCache, (cache.limit_bytes, cache.limit_classes)
 
@@ -278,6 +271,16 @@ def _given(*place: Any) -> Any:
     raise NotImplementedError
 
 
+def _object_at(place: int) -> ApiObject:
+    """Stands for an API object; the reader looks it up."""
+    raise NotImplementedError
+
+
+def _info_at(place: int) -> PodInfo:
+    """Stands for a PodInfo; the reader looks it up."""
+    raise NotImplementedError
+
+
 def _constant(module: str, name: str) -> Any:
     """Stands for a constant of a module, which is compared by identity; the reader looks it up."""
     raise NotImplementedError
@@ -294,17 +297,6 @@ def _method(owner: Any, name: str) -> Any:
     if not is_known or (name.startswith("__") and name not in ("__getitem__", "__contains__", "__len__")):
         raise CheckpointError(f"it names the method {name} of a {module}.{type(owner).__qualname__}")
     return getattr(owner, name)
-
-
-def _object(kind: str, data: bytes) -> ApiObject:
-    found: ApiObject = _DECODERS[kind].decode(data)
-    return found
-
-
-_ENCODE: Final = msgspec.msgpack.Encoder().encode
-_DECODERS: Final[dict[str, msgspec.msgpack.Decoder[Any]]] = {
-    kind.value: msgspec.msgpack.Decoder(kind.entry.type) for kind in Kind
-}
 
 
 class _Gone:
@@ -345,29 +337,34 @@ def _constants() -> Iterator[tuple[tuple[str, str], object]]:
                 yield (module_name, name), value
 
 
-_OWN: Final[Mapping[str, Any]] = {"_part_of": _part_of, "_method": _method, "_gone": _gone, "_object": _object}
+_OWN: Final[Mapping[str, Any]] = {"_part_of": _part_of, "_method": _method, "_gone": _gone}
 
 
 class _Unpickler(pickle.Unpickler):
     def __init__(
         self,
-        file: io.BytesIO,
+        packed: Unpacked,
         generations: Sequence[Generation],
         stopwatch: Callable[[], float],
         user_modules: frozenset[str],
     ) -> None:
-        super().__init__(file)
+        super().__init__(io.BytesIO(packed.graph))
         self._things = {place: thing for each in generations for place, thing in each.places()}
         self._stopwatch = stopwatch
         self._user_modules = user_modules
         self._constants: dict[tuple[str, str], object] = dict(_constants())
+        self._own = {
+            "_stopwatch_of": self._the_stopwatch,
+            "_given": self._thing,
+            "_constant": self._the_constant,
+            "_object_at": packed.object_at,
+            "_info_at": packed.info_at,
+            **_OWN,
+        }
 
     def find_class(self, module: str, name: str) -> Any:
         if module == __name__:
-            own = {"_stopwatch_of": self._the_stopwatch, "_given": self._thing, "_constant": self._the_constant}
-            found = own.get(name) or {"_part_of": _part_of, "_method": _method, "_gone": _gone, "_object": _object}.get(
-                name
-            )
+            found = self._own.get(name)
             if found is not None:
                 return found
         if (module, name) in _OUTSIDE:

@@ -8,7 +8,7 @@ the first checkpoint, and what plugins of users and extenders answer comes back 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, SupportsBytes
 
 import msgspec
 
@@ -60,9 +60,9 @@ class FreshStart(msgspec.Struct, frozen=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
-    """An engine's state (``checkpoint.pack``)."""
+    """An engine's state: what ``checkpoint.pack`` returns, or its bytes."""
 
-    state: bytes
+    state: SupportsBytes
 
 
 class Beginning(msgspec.Struct, frozen=True):

@@ -94,7 +94,7 @@ def encode_beginning(beginning: Beginning) -> tuple[bytes, bytes]:
     base = beginning.base
     start = base if isinstance(base, FreshStart) else None
     head = _Head(beginning.at, beginning.number, beginning.configurations, start, start is None)
-    return _encode(head), base.state if isinstance(base, Checkpoint) else b""
+    return _encode(head), bytes(base.state) if isinstance(base, Checkpoint) else b""
 
 
 def decode_beginning(head: bytes, state: bytes) -> Beginning:

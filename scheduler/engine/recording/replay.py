@@ -113,7 +113,7 @@ class Replay:
                 for number, one in enumerate(made)
             ]
             modules = frozenset[str]().union(*[one.user_modules for one in made])
-            self.engine = unpack(beginning.base.state, self.generations, zero, modules)
+            self.engine = unpack(bytes(beginning.base.state), self.generations, zero, modules)
             if instead is not None:
                 self.engine.replace_profiles(instead.profiles, instead.settings, beginning.at)
             return
