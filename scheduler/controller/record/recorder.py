@@ -201,8 +201,11 @@ class _Disk:
         self.taken += 1
         try:
             if isinstance(item, Beginning):
-                self.is_full = False
-                self.segments_taken += 1
+                try:
+                    self._end_segment()
+                finally:
+                    self.is_full = False
+                    self.segments_taken += 1
                 self._open(item)
             elif self._segment is None:
                 self._counts.lost += 1
@@ -233,7 +236,6 @@ class _Disk:
             self._fail(error)
 
     def _open(self, beginning: Beginning) -> None:
-        self._end_segment()
         name = f"{beginning.at.wall:020}-{self._about.run}-{self._counts.segments:06}{SUFFIX}"
         path = self._settings.folder / name
         others = segments_in(self._settings.folder)

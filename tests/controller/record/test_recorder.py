@@ -169,6 +169,7 @@ def test_after_a_full_segment_one_checkpoint_is_made_however_long_its_writing_ta
         if not recorder._backlog:
             recorder.put(incompressible)
         recorder.flush()
+    recorder.put(Entry(NextPod(), Now(0.0, 1), None))
     recorder.begin(Beginning(Now(0.0, 2), 0, (), Checkpoint(random.Random(2).randbytes(2**24))))
     while recorder._backlog:
         recorder.flush()
