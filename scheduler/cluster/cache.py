@@ -378,10 +378,10 @@ class ClusterCache:
             if row is None:
                 raise InvariantViolation(f"pod {info.key} is placed on {info.node_name}, which has no row")
             self._placed[info.uid] = info
-            self.table.replace_pod(row, info)
+            has_ports_again = self.table.replace_pod(row, info)
             for tally in self._tallies:
                 tally.replace(known, info, row)
-            if not looks_the_same(known, info):
+            if has_ports_again or not looks_the_same(known, info):
                 self.journal.append(row, USAGE_CHANGED)
             return
         self._take(known)

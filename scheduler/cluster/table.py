@@ -198,8 +198,9 @@ class NodeTable(NodeColumns):
             for port in ports:
                 used.pop(port, None)
 
-    def replace_pod(self, row: int, info: PodInfo) -> None:
-        """Replace a pod of a row by another version that requests exactly as much."""
+    def replace_pod(self, row: int, info: PodInfo) -> bool:
+        """Replace a pod of a row by another version that requests exactly as much; returns whether that takes ports
+        again: as in kube-scheduler, those that another pod which shared them has freed."""
         if self._private_rows is not None:
             self._own_row(row)
         pods = self.pods[row]
@@ -209,6 +210,11 @@ class NodeTable(NodeColumns):
             self.priorities.remove(before)
         pods[info.uid] = info
         self._row_version[row] = self.versions.next()
+        used = self.ports[row]
+        freed = [] if used is None else [port for port in info.ports if port not in used]
+        if used is not None:
+            used.update(dict.fromkeys(freed))
+        return bool(freed)
 
     # --- parts and forks ----------------------------------------------------------------------------------------------
 

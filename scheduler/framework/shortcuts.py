@@ -36,8 +36,8 @@ class ByValue(Struct, frozen=True):
 class CountingPlugin(PreFilterPlugin, FilterPlugin):
     """A plugin whose PreFilter counts pods by domain."""
 
-    def recounted(self, state: State, view: View) -> State | None:
-        """What ``pre_filter`` says by now to a pod of the class to whose last pod it said ``state``."""
+    def recounted(self, state: State, pod: PodInfo, view: View) -> State | None:
+        """What ``pre_filter`` says by now of this pod, of whose class an earlier one had ``state``; None: ask it."""
         raise NotImplementedError
 
     def filter_by_value(self, state: State, view: View) -> ByValue | None:

@@ -19,6 +19,7 @@ from scheduler.cluster.cache import looks_the_same
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable, Versions
 from scheduler.objects.node import Node
+from scheduler.objects.ports import HostPort
 from scheduler.preemption.importance import LATER_THAN_ANY, importance, most_important_first, start_time
 from scheduler.preemption.kept_answers import KeptAnswers
 from scheduler.preemption.kept_numbers import Facet, KeptFacet, KeptNumbers, Lines, Measure
@@ -78,6 +79,8 @@ class PodColumns:
         self._numbers: OrderedDict[Hashable, KeptNumbers] = OrderedDict()
         self._facets: OrderedDict[Facet, KeptFacet] = OrderedDict()
         self._nodes: list[Node | None] = []
+        self._ports: list[frozenset[HostPort]] = []
+        """By row: they are not those of its pods where one of two that shared one has gone."""
         self._source: Versions | None = None
         """Whose versions ``_seen`` are."""
         self._seen = np.zeros(0, np.int64)
@@ -97,15 +100,17 @@ class PodColumns:
         stale = self._stale(table, rows)
         if not len(stale):
             return
-        pods, nodes, known_nodes = table.pods, table.nodes, self._nodes
+        pods, nodes, ports = table.pods, table.nodes, table.ports
+        known_nodes, known_ports = self._nodes, self._ports
         for row in stale.tolist():
             if self._statuses_changed(row, pods[row]):
                 self.versions[row] = self._pods_versions[row] = self._new_version()
             elif self._pods_changed(row, pods[row]):
                 version = self._new_version()
                 self.versions[row] = self._pods_versions[row] = self.amounts_versions[row] = version
-            if nodes[row] is not known_nodes[row]:
-                known_nodes[row] = nodes[row]
+            used = ports[row]
+            if nodes[row] is not known_nodes[row] or (used or {}).keys() != known_ports[row]:
+                known_nodes[row], known_ports[row] = nodes[row], frozenset(used or ())
                 self.versions[row] = self.amounts_versions[row] = self._new_version()
         self._seen[stale] = table.row_version[stale]
 
@@ -241,6 +246,7 @@ class PodColumns:
         more = size - len(self.infos)
         self.infos += [[] for _ in range(more)]
         self._nodes += [None] * more
+        self._ports += [frozenset()] * more
         self._seen = np.append(self._seen, np.zeros(more, np.int64))
         self.versions = np.append(self.versions, np.zeros(more, np.int64))
         self._pods_versions = np.append(self._pods_versions, np.zeros(more, np.int64))

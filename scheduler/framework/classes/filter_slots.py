@@ -157,7 +157,7 @@ class PreFilterSlot:
     def _recounted(self, run: ClassRun) -> State | None:
         if self.counting is None or not isinstance(self.answer, State):
             return None
-        state: State | None = run.timed(self.counting.recounted, self.name, "PreFilter")(self.answer, run.view)
+        state: State | None = run.timed(self.counting.recounted, self.name, "PreFilter")(self.answer, run.pod, run.view)
         return state
 
     def refresh(self, run: ClassRun) -> bool:

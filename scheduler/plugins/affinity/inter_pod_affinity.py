@@ -168,6 +168,9 @@ class InterPodAffinity(CountingPlugin, PreScorePlugin, GroupScoringPlugin, Extre
             view.version(Kind.NAMESPACE),
             tuple([query_version(query_id) for query_id in fragment.query_ids]),
             tuple([term_version(term_id) for term_id in fragment.term_ids]),
+            # Pods of one class may differ in their labels while all terms match them alike: a new one need not. The
+            # State has the labels of one of them.
+            view.affinity_terms.terms_version,
         )
 
     # --- filter -------------------------------------------------------------------------------------------------------
@@ -196,9 +199,9 @@ class InterPodAffinity(CountingPlugin, PreScorePlugin, GroupScoringPlugin, Extre
         state.sources = filter_sources(own, placed, view)
         return state
 
-    def recounted(self, state: State, view: View) -> State | None:
+    def recounted(self, state: State, pod: PodInfo, view: View) -> State | None:
         assert isinstance(state, AffinityFilterState)
-        return state.recounted(view)
+        return state.recounted(pod, view)
 
     def _pre_filter_in_steps(self, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal]:
         terms = terms_of(pod)

@@ -17,7 +17,7 @@ from scheduler.cluster.view import View
 from scheduler.framework.plugin import Rows, Scores, State
 from scheduler.framework.row_facts import FactColumn, FactualState, RowFacts
 from scheduler.plugins.affinity.recount import Source, Sources
-from scheduler.plugins.affinity.terms import OwnTerms
+from scheduler.plugins.affinity.terms import OwnTerms, namespace_labels
 
 Domains = Mapping[str, DomainCounts]
 """Topology key -> counts by value id."""
@@ -84,8 +84,8 @@ class AffinityFilterState(FactualState):
             return self
         return self._with(affinity, anti_affinity, existing, None)
 
-    def recounted(self, view: View) -> AffinityFilterState | None:
-        """The state as of now; None unless pods are all that changed."""
+    def recounted(self, pod: PodInfo, view: View) -> AffinityFilterState | None:
+        """The state as of now, and of this pod of its class; None unless pods are all that changed."""
         sources = self.sources
         if sources is None or not sources.hold_in(view):
             return None
@@ -95,7 +95,10 @@ class AffinityFilterState(FactualState):
         if affinity is None or anti_affinity is None or existing is None:
             return None
         now = sources.with_sources(affinity[1], anti_affinity[1], existing[1])
-        return self._with(affinity[0], anti_affinity[0], existing[0], now)
+        state = self._with(affinity[0], anti_affinity[0], existing[0], now)
+        state.namespace, state.labels = pod.namespace, pod.labels
+        state.namespace_labels = namespace_labels(view, pod.namespace)
+        return state
 
     def _with(
         self, affinity: Domains, anti_affinity: Domains, existing: Domains, sources: Sources | None

@@ -202,7 +202,7 @@ class PodTopologySpread(ScopedPlugin, CountingPlugin, PreScorePlugin, GroupScori
             return run_to_end(self._pre_filter_in_steps(constraints, pod, view))
         return filter_state(constraints, eligibility, pod, view)
 
-    def recounted(self, state: State, view: View) -> State | None:
+    def recounted(self, state: State, pod: PodInfo, view: View) -> State | None:
         assert isinstance(state, SpreadFilterState)
         return state.recounted(view)
 

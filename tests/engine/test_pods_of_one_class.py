@@ -1,0 +1,59 @@
+"""Pods of one class with different labels, and what the class keeps when a term comes that tells them apart."""
+
+from __future__ import annotations
+
+from scheduler.testing.fragments import affinity_json, pod_term
+from tests.engine.driver import Cluster
+
+NOT_BESIDE_SOLO = affinity_json(anti_required=[pod_term({"solo": "y"})])
+
+
+def full_node() -> Cluster:
+    made = Cluster()
+    made.node("n0", cpu="4")
+    return made
+
+
+def test_a_term_that_was_never_counted_for_a_pod_is_not_taken_away_with_a_victim() -> None:
+    """Else it would take the place of the one that keeps the pod off, and the victims would go for nothing."""
+    made = full_node()
+    against = affinity_json(anti_required=[pod_term({"app": "cache"})])
+    made.pod("keeps-off", cpu="1", node="n0", priority=1000, spec={"affinity": against})
+    for name in ("low-0", "low-1"):
+        made.pod(name, cpu="1", node="n0")
+    made.pod("first", cpu="2", priority=100, labels={"app": "cache", "solo": "y"})
+    made.schedule()
+    made.pod("low-2", cpu="1", node="n0", spec={"affinity": NOT_BESIDE_SOLO})
+    made.pod("second", cpu="2", priority=100, labels={"app": "cache"})
+    made.schedule()
+    for name in ("first", "second"):
+        assert made.attempt(name).victims == ()
+        assert "1 node(s) didn't satisfy existing pods anti-affinity rules" in made.attempt(name).message
+
+
+def test_a_pod_may_take_the_place_of_a_nominated_one_whose_term_does_not_match_it() -> None:
+    made = full_node()
+    for number in range(4):
+        made.pod(f"low-{number}", cpu="1", node="n0")
+    spec = {"affinity": NOT_BESIDE_SOLO, "preemptionPolicy": "Never"}
+    made.pod("solo", cpu="2", priority=100, labels={"solo": "y"}, spec=spec)
+    made.schedule()
+    for name in ("db", "cache"):
+        made.pod(name, cpu="2", priority=100, labels={"app": name}, spec={"affinity": NOT_BESIDE_SOLO})
+        made.schedule()
+        assert made.attempt(name).nominated_node == "n0"
+    assert len(made.attempt("cache").victims) == 4
+
+
+def test_a_namespace_tells_pods_of_one_class_apart_as_a_label_does() -> None:
+    made = full_node()
+    in_other = affinity_json(anti_required=[pod_term({"app": "a"}, namespaces=["other"])])
+    for number in range(4):
+        made.pod(f"low-{number}", cpu="1", node="n0")
+    spec = {"affinity": in_other, "preemptionPolicy": "Never"}
+    made.pod("first", namespace="other", cpu="2", priority=100, labels={"app": "a"}, spec=spec)
+    made.schedule()
+    for name in ("second", "third"):
+        made.pod(name, cpu="2", priority=100, labels={"app": "a"}, spec={"affinity": in_other})
+        made.schedule()
+        assert made.attempt(name).nominated_node == "n0"
