@@ -235,15 +235,17 @@ def test_pods_that_no_term_is_about_stand_on_nothing() -> None:
     assert PLUGIN.stamp(fragment, cache.view) == ()
 
 
-def test_the_stamp_tells_of_pods_that_matter_and_of_nodes_and_of_nothing_else() -> None:
+def test_the_stamp_tells_of_pods_that_matter_of_new_terms_and_of_nodes_and_of_nothing_else() -> None:
+    def indifferent(name: str) -> PodInfo:
+        return PodInfo(placed(name, labels={"app": "x"}, anti_required=[pod_term({"app": "y"}, ZONE)]))
+
     cache = ClusterCache()
     cache.observe_node(node("n0", zone="a"))
     cache.observe_pod(PodInfo(placed("p", labels={}, anti_required=[pod_term(WEB, ZONE)])))
     fragment = PLUGIN.fragment(asking(WEB, required=[pod_term({"app": "db"}, ZONE)]), cache.view)
     stamps = [PLUGIN.stamp(fragment, cache.view)]
-    cache.observe_pod(PodInfo(placed("q", labels={"app": "x"}, anti_required=[pod_term({"app": "y"}, ZONE)])))
-    assert PLUGIN.stamp(fragment, cache.view) == stamps[0]
     for change in (
+        lambda: cache.observe_pod(indifferent("q")),
         lambda: cache.observe_pod(PodInfo(placed("db", labels={"app": "db"}))),
         lambda: cache.observe_pod(PodInfo(placed("r", labels={}, anti_required=[pod_term(WEB, ZONE)]))),
         lambda: cache.observe_node(node("n1", zone="b")),
@@ -252,6 +254,9 @@ def test_the_stamp_tells_of_pods_that_matter_and_of_nodes_and_of_nothing_else() 
         stamp = PLUGIN.stamp(fragment, cache.view)
         assert stamp not in stamps
         stamps.append(stamp)
+    for name in ("like-q", "plain"):
+        cache.observe_pod(indifferent(name) if name == "like-q" else PodInfo(placed(name, labels={"app": "x"})))
+        assert PLUGIN.stamp(fragment, cache.view) == stamps[-1]
 
 
 # --- hints ------------------------------------------------------------------------------------------------------------
