@@ -30,7 +30,13 @@ from scheduler.cluster.volumes.index import StorageIndex
 from scheduler.cluster.volumes.migration import in_tree_plugin, migrated
 from scheduler.cluster.volumes.pools import CapacityPool, VolumePool
 from scheduler.cluster.volumes.reserved import Reservation
-from scheduler.cluster.volumes.storage_selectors import has_long_selector, node_affinity_of, parse_in_steps
+from scheduler.cluster.volumes.storage_selectors import (
+    MAX_KEPT_PARTS,
+    has_long_selector,
+    node_affinity_of,
+    parse_in_steps,
+    size_of,
+)
 from scheduler.errors import InvariantViolation
 from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import ApiObject
@@ -49,8 +55,8 @@ STORAGE_KINDS = (
 """The kinds that something is kept of."""
 
 _MAX_MASKS = 256
-_MAX_MASKS_TERMS = 50_000
-"""Terms of all selectors that masks are kept for, some 20 MB: one volume of 1.5 MB may have 28,000."""
+_MAX_MASKS_PARTS = MAX_KEPT_PARTS
+"""Of the selectors that masks are kept for, together: one volume may have 1.5 MB."""
 
 
 class Volumes:
@@ -77,7 +83,7 @@ class Volumes:
         self._attached = AttachedVolumes(table, objects, self._index)
         self._disks = DiskUsers()
         self._masks: OrderedDict[NodeSelector, npt.NDArray[np.bool_]] = OrderedDict()
-        self._masks_terms = 0
+        self._masks_parts = 0
         self._masks_of = (-1, -1)
 
     # --- pods ---------------------------------------------------------------------------------------------------------
@@ -243,15 +249,15 @@ class Volumes:
         now = (table.node_version, table.size)
         if now != self._masks_of:
             self._masks.clear()
-            self._masks_terms = 0
+            self._masks_parts = 0
             self._masks_of = now
         mask = self._masks.get(selector)
         if mask is None:
             mask = self._masks[selector] = matches_selector(table, selector, slice(0, table.size))
-            self._masks_terms += len(selector.terms)
-            while len(self._masks) > _MAX_MASKS or (self._masks_terms > _MAX_MASKS_TERMS and len(self._masks) > 1):
+            self._masks_parts += size_of(selector)
+            while len(self._masks) > _MAX_MASKS or (self._masks_parts > _MAX_MASKS_PARTS and len(self._masks) > 1):
                 oldest, _ = self._masks.popitem(last=False)
-                self._masks_terms -= len(oldest.terms)
+                self._masks_parts -= size_of(oldest)
         return mask
 
     # --- assumptions --------------------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
-from scheduler.objects.memo import has_many_parts, memo
+from scheduler.cluster.volumes.storage_selectors import is_long_affinity
+from scheduler.objects.memo import memo
 from scheduler.objects.selector_fields import NodeSelectorFields, NodeSelectorTermFields, SelectorExpression
 from scheduler.objects.storage import PersistentVolume, VolumeNodeAffinity
 from scheduler.objects.volume_sources import DiskSources
@@ -121,13 +122,7 @@ def _has_values(written: NodeSelectorFields, label: str) -> bool:
     )
 
 
-def _is_long(written: NodeSelectorFields, _label: str, _key: str) -> bool:
-    return has_many_parts(written.node_selector_terms) or any(
-        has_many_parts(part.values) for term in written.node_selector_terms for part in term.match_expressions
-    )
-
-
-@memo(1024, _is_long)
+@memo(1024, lambda written, label, key: is_long_affinity(written))
 def _renamed(written: NodeSelectorFields, label: str, key: str) -> NodeSelectorFields:
     return NodeSelectorFields(
         node_selector_terms=tuple(

@@ -82,6 +82,16 @@ class _Parser(Generic[Written, Parsed]):
         return parsed
 
 
+def is_long_affinity(written: NodeSelectorFields) -> bool:
+    """Whether to parse a volume's node affinity, or to keep it, costs much."""
+    return _AFFINITIES.is_long(written)
+
+
+def size_of(selector: NodeSelector) -> int:
+    """The terms, requirements and values of a parsed selector."""
+    return sum([1 + sum([1 + len(part.values) for part in term.expressions]) for term in selector.terms])
+
+
 def has_long_selector(
     claim: PersistentVolumeClaim, volume: PersistentVolume | None, storage_class: StorageClass | None
 ) -> bool:

@@ -25,8 +25,8 @@ MAX_TRIES: Final = 100
 def snapshot_route(
     engine: Engine, history: History, about: Callable[[], About], clock: Callable[[], Now]
 ) -> web.RouteDef:
-    """Served on the engine's event loop: the state is copied there in one step, and compressed in a thread, where
-    ``about`` is called, too."""
+    """Served on the engine's event loop: the state is taken there in one step, and encoded and compressed in a
+    thread, where ``about`` is called, too."""
     one_at_a_time = asyncio.Semaphore()
 
     async def snapshot(request: web.Request) -> web.Response:

@@ -1,6 +1,6 @@
 """An engine's state as it is written: a pickle of its graph, in which API objects and PodInfos are numbers; and these.
 
-They are most of it, and never change. So while the engine stands still they are only referred to, which takes a quarter
+They are most of it, and never change. So while the engine stands still they are only referred to, which takes a third
 of the time, and they are encoded afterwards, by any thread.
 """
 

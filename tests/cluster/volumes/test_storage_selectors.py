@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from scheduler import testing
+from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.volumes.storage_selectors import (
     MAX_KEPT_PARTS,
     has_long_selector,
@@ -20,6 +22,7 @@ from scheduler.objects.storage import PersistentVolume, PersistentVolumeClaim, S
 from tests import builders
 
 HOST = "kubernetes.io/hostname"
+IN_HOSTS = {"key": HOST, "operator": "In"}
 
 
 def affine(hosts: Sequence[str], name: str = "v") -> PersistentVolume:
@@ -119,3 +122,22 @@ def test_parsing_in_steps_pauses_and_who_asks_next_has_the_result() -> None:
     found = node_affinity_of(volume)
     assert list(parse_in_steps(claim, volume, storage_class)) == []
     assert node_affinity_of(volume) is found
+
+
+def test_masks_of_long_selectors_are_kept_only_as_far_as_these_are_not_too_long_together() -> None:
+    cache = ClusterCache()
+    cache.observe_node(testing.node("n0"))
+
+    def with_values(number: int) -> PersistentVolume:
+        hosts = [f"h{number}-{host}" for host in range(MAX_KEPT_PARTS // 4)]
+        return builders.volume(f"v{number}", node_affinity=[{"matchExpressions": [{**IN_HOSTS, "values": hosts}]}])
+
+    volumes = [with_values(number) for number in range(6)]
+    first = cache.volumes.rows_reaching(volumes[0])
+    assert cache.volumes.rows_reaching(volumes[0]) is first
+    for volume in volumes:
+        cache.volumes.rows_reaching(volume)
+    again = cache.volumes.rows_reaching(volumes[0])
+    assert again is not first
+    assert again is not None
+    assert not again.any()
