@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from scheduler.controller import garbage
 from scheduler.controller.assembly import EVENT_SOURCE, Assembly
+from scheduler.controller.late_imports import import_masked_arrays
 from scheduler.controller.lead.announcement import announced
 from scheduler.controller.lead.election import Election
 from scheduler.controller.lead.lease import Claimant
@@ -172,6 +173,7 @@ class Shell(Assembly):
 
     async def _wait_for_sync(self) -> None:
         """Wait until every reflector is synced; its first list is then in the inbox."""
+        await asyncio.to_thread(import_masked_arrays)
         until_report = SYNC_REPORT_SECONDS
         for reflector in self.reflectors:
             while not reflector.synced.is_set():

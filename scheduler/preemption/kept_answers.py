@@ -210,35 +210,46 @@ class RowAnswers:
     def keep(self, trial: Trial, answers: Mapping[int, Answer], columns: _Columns) -> list[int]:
         """Cache these answers; returns the code of each, UNKNOWN where it does not hold for other pods."""
         names, nominated = trial.view.table.names, trial.context.nominated_pods
-        stamps, versions = self._likeness.stamps, self._versions_in(columns)
+        likeness, parts, silent, own_rows = self._likeness, self._parts, self.silent, self._own_rows
+        has_parts = parts.may_have(likeness)
         codes: list[int] = []
-        self._facts.keep(np.array([row for row in answers if row not in self._own_rows], np.int64))
+        last: tuple[Answer | None, int] = None, UNKNOWN
         for row, answer in answers.items():
-            codes.append(UNKNOWN)
-            if row in self._own_rows:
+            if row in own_rows:
+                codes.append(UNKNOWN)
                 continue
             beside = tuple(nominated(names[row]))
-            if self._parts.put(row, beside, self._likeness) or _is_any_counted(self.silent, beside):
+            if (has_parts and parts.put(row, beside, likeness)) or (silent and _is_any_counted(silent, beside)):
                 self._codes[row] = UNKNOWN
+                codes.append(UNKNOWN)
                 continue
             if beside:
                 self._beside[row] = beside
             else:
                 self._beside.pop(row, None)
-            self._versions[row] = versions[row]
-            if self._saying is not None:
-                self._said[row] = self._saying[row]
-            if stamps is not None:
-                self._stamps[row] = stamps[row]
             if isinstance(answer, Candidate):
                 self._candidates[row] = answer
-                self._pods_versions[row] = columns.pods_versions[row]
-                code = CANDIDATE
-            else:
-                self._candidates.pop(row, None)
-                code = self._number_of(answer)
-            self._codes[row] = codes[-1] = code
+                codes.append(CANDIDATE)
+                continue
+            self._candidates.pop(row, None)
+            if answer is not last[0]:
+                last = answer, self._number_of(answer)
+            codes.append(last[1])
+        written = np.array(codes, np.int32)
+        self._write(np.array(list(answers), np.int64)[written != UNKNOWN], written[written != UNKNOWN], columns)
         return codes
+
+    def _write(self, rows: Rows, codes: Codes, columns: _Columns) -> None:
+        """Write down these codes, with what they hold for."""
+        self._codes[rows] = codes
+        self._facts.keep(rows)
+        self._versions[rows] = self._versions_in(columns)[rows]
+        if self._saying is not None:
+            self._said[rows] = self._saying[rows]
+        if self._likeness.stamps is not None:
+            self._stamps[rows] = self._likeness.stamps[rows]
+        found = rows[codes == CANDIDATE]
+        self._pods_versions[found] = columns.pods_versions[found]
 
     def candidates(self, rows: Rows, columns: _Columns) -> list[Candidate]:
         """The candidates of rows that are known to have one, with the victims as they are now."""

@@ -86,7 +86,7 @@ def _beside(trial: Trial, rows: Rows, filters: WaveFilters, difficult: Mask) -> 
     for position, row, pods in waiting:
         if beside := rivals(trial.pod, pods):
             found[row] = beside
-            if any(any_plugin_counts(filters.doubly_changing, info) for info in beside):
+            if filters.doubly_changing and any(any_plugin_counts(filters.doubly_changing, info) for info in beside):
                 difficult[position] = True
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 
@@ -38,6 +39,7 @@ class RoundRobinEngine:
         self.known: set[str] = set()
         self.outcomes: list[WriteFinished] = []
         self.is_synced = False
+        self.modules_when_synced: frozenset[str] = frozenset()
         self.is_shut_down = False
         self._tickets = itertools.count(1)
         self._asked: dict[int, Pod] = {}
@@ -47,7 +49,7 @@ class RoundRobinEngine:
         if isinstance(stimulus, ObjectObserved | ObjectDeleted):
             self._take_object(stimulus)
         elif isinstance(stimulus, Synced):
-            self.is_synced = True
+            self.is_synced, self.modules_when_synced = True, frozenset(sys.modules)
         elif isinstance(stimulus, ShutdownRequested):
             self.is_shut_down = True
         elif isinstance(stimulus, WriteFinished):

@@ -1,9 +1,14 @@
-"""The shipped shell around the round-robin engine, as a process of its own: ``run_round_robin KUBECONFIG PORT``."""
+"""The shipped shell around the round-robin engine, as a process of its own: ``run_round_robin KUBECONFIG PORT``.
+
+Its last line on stderr is JSON, too: what was imported when the first lists had been read.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+
+import msgspec
 
 from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.parts import Parts
@@ -15,11 +20,6 @@ from scheduler.controller.write.connection_settings import ConnectionSettings
 from tests.controller.round_robin_engine import RoundRobinEngine
 
 
-def parts() -> Parts:
-    engine = RoundRobinEngine()
-    return Parts(engine, gauges=engine)
-
-
 def main(kubeconfig: str, port: str) -> int:
     settings = ShellSettings(
         "host",
@@ -28,7 +28,12 @@ def main(kubeconfig: str, port: str) -> int:
         serving=ServingSettings("127.0.0.1", int(port)),
         logs=LogSettings("json", 2),
     )
-    return run_blocking(settings, parts, os.environ)
+    engine = RoundRobinEngine()
+    code = run_blocking(settings, lambda: Parts(engine, gauges=engine), os.environ)
+    if engine.is_synced:
+        ended = {"event": "Ended", "modules": sorted(engine.modules_when_synced)}
+        print(msgspec.json.encode(ended).decode(), file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

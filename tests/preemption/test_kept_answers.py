@@ -21,7 +21,7 @@ from scheduler.messages.status import Code, unschedulable
 from scheduler.objects.pod import Pod
 from scheduler.preemption.evaluation import Extent, begin_in_steps, conclude, evaluate
 from scheduler.preemption.pod_columns import PodColumns
-from scheduler.preemption.wavefront import ROWS_ALONE_A_STEP
+from scheduler.preemption.wavefront import ROWS_ALONE_A_STEP, ROWS_TRIED_A_STEP
 from scheduler.preemption.what_if_table import WhatIfTable
 from scheduler.testing.documents import PodFields
 from scheduler.testing.objects import node, pod
@@ -113,7 +113,9 @@ class Attempts:
             try:
                 next(steps)
             except StopIteration as done:
-                return pauses, self._said(conclude(context, done.value, UPSTREAM_POLICY))
+                begun = done.value
+                is_over = isinstance(begun, PostFilterAnswer)
+                return pauses, self._said(begun if is_over else conclude(context, begun, UPSTREAM_POLICY))
             pauses += 1
             meanwhile()
 
@@ -214,6 +216,17 @@ def test_a_search_that_pauses_is_not_misled_by_another_pod_of_its_class(seed: in
     assert attempts.kept(preemptor(2)) == attempts.of(preemptor(2))
 
 
+def test_a_search_pauses_where_little_is_known_of_its_rows_any_more() -> None:
+    names = [f"n{number}" for number in range(2 * ROWS_TRIED_A_STEP + 1)]
+    pods = [pod(f"{name}-0", cpu="2", node=name, priority=1) for name in names]
+    attempts = attempts_in(Situation([node(name, cpu="2") for name in names], pods))
+    attempts.kept(preemptor(0))
+    assert attempts.in_steps(preemptor(1), 0, lambda: None) == (0, attempts.of(preemptor(1)))
+    others = {name: [PodInfo(preemptor(number, nominated=name))] for number, name in enumerate(names, 10)}
+    attempts.situation.nominated.update(others)
+    assert attempts.in_steps(preemptor(2), 0, lambda: None) == (2, attempts.of(preemptor(2)))
+
+
 class Undeclared(Watching):
     """Does not say what it reads: each node is tried by itself."""
 
@@ -226,9 +239,7 @@ def test_a_search_of_each_node_by_itself_pauses_after_a_few_of_them() -> None:
     pods = [pod(f"{name}-0", cpu="2", node=name, priority=1) for name in names]
     situation = Situation([node(name, cpu="2") for name in names], pods, added_plugins=[Undeclared()])
     attempts = attempts_in(situation)
-    pauses, said = attempts.in_steps(preemptor(0), 0, lambda: None)
-    assert pauses == 3
-    assert said == attempts.of(preemptor(0))
+    assert attempts.in_steps(preemptor(0), 0, lambda: None) == (3, attempts.of(preemptor(0)))
 
 
 def test_an_error_on_a_single_row_that_has_changed_is_not_kept() -> None:

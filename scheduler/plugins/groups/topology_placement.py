@@ -43,8 +43,7 @@ class TopologyPlacementGenerator(PlacementGeneratePlugin):
             only = domain
         found: list[Placement] = []
         of_rows = ids[rows]
-        # Not by np.unique, whose first call imports numpy.ma: 16 ms in which no pod would be tried.
-        for value_id in sorted(set(of_rows.tolist())):
+        for value_id in np.unique(of_rows).tolist():
             value = values[value_id]
             if value_id != ABSENT and value is not None and only in (None, value):
                 found.append(Placement(value, rows[of_rows == value_id]))
