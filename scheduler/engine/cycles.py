@@ -20,7 +20,6 @@ from scheduler.engine.outcome import CycleOutcome
 from scheduler.engine.scheduling_cycle import Cycle, scheduling_cycle
 from scheduler.engine.tickets import CycleTicket, Tickets
 from scheduler.extenders.documents import Documents
-from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.plugin_times import TIMED_CYCLES, PluginTimes
 from scheduler.framework.post_filter import Kept
 from scheduler.framework.profile import Profile
@@ -122,7 +121,7 @@ class Cycles:
             context = replace(context, cache=cluster, nominator=cluster.nominator, kept=Kept())
         if cluster is not None or self.is_searching:
             # The class of the pod that is searched for belongs to its cycle until this goes on.
-            context = replace(context, classes=ClassCache(0, 1))
+            context = replace(context, classes=self._context.classes.apart())
         return attempt, (yield from run_in_steps(scheduling_cycle(context, profile, info, attempt, now, depth)))
 
     def fork(self, rng: Random) -> CycleContext:

@@ -113,6 +113,10 @@ def _nothing() -> ClassCache | None:
     return None
 
 
+def _no_templates() -> Templates | None:
+    return None
+
+
 class ClassCache:
     """The classes of all profiles, at most ``limit_bytes`` of arrays (and always at least one class)."""
 
@@ -171,6 +175,13 @@ class ClassCache:
         other = ClassCache(self.limit_bytes, self.limit_classes)
         other._templates = self._templates.fork(templates_below)
         other._below = below
+        return other
+
+    def apart(self) -> ClassCache:
+        """An empty cache for an attempt beside this one on the same cluster. None of its classes has a key of this
+        one's, so that they can share what attempts keep by those keys."""
+        other = ClassCache(0, 1)
+        other._templates = self._templates.fork(_no_templates)
         return other
 
     def _peek(self, key: Hashable) -> PodClass | None:

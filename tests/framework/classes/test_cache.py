@@ -89,6 +89,13 @@ def test_pods_of_one_template_are_one_class() -> None:
     assert find(classes, cache, "c", cpu="2") is not find(classes, cache, "d", cpu="1")
 
 
+def test_a_cache_beside_another_has_no_class_with_a_key_of_that_one() -> None:
+    cache, classes = cluster(3), ClassCache()
+    apart = classes.apart()
+    keys = [find(here, cache, f"p{cpu}", cpu=cpu).key for here in (classes, apart) for cpu in "12"]
+    assert len(set(keys)) == 4
+
+
 def test_the_class_used_longest_ago_leaves_where_the_columns_take_too_many_bytes() -> None:
     cache = cluster(100)
     one = find(ClassCache(), cache, "a", cpu="1")
