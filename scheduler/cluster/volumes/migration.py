@@ -72,7 +72,8 @@ def csi_handle(source: DiskSources, labels: dict[str, str] | None = None) -> str
 
 
 def _gce_handle(name: str, labels: dict[str, str]) -> str:
-    zones = [zone for zone in (labels.get(ZONE) or labels.get(BETA_ZONE) or "").split(_ZONE_DELIMITER) if zone]
+    """Of two zone labels the old one counts here, and only here."""
+    zones = [zone for zone in (labels.get(BETA_ZONE) or labels.get(ZONE) or "").split(_ZONE_DELIMITER) if zone]
     if len(zones) > 1:
         return f"projects/UNSPECIFIED/regions/{zones[0].rpartition('-')[0]}/disks/{name}"
     return f"projects/UNSPECIFIED/zones/{zones[0] if zones else 'UNSPECIFIED'}/disks/{name}"

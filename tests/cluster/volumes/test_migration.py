@@ -40,6 +40,12 @@ def volume(source: dict[str, Any], *terms: str, **labels: str) -> PersistentVolu
         ),
         (
             {"gcePersistentDisk": {"pdName": "d"}},
+            {GA: "us-a", BETA: "us-b"},
+            "pd.csi.storage.gke.io",
+            "projects/UNSPECIFIED/zones/us-b/disks/d",
+        ),
+        (
+            {"gcePersistentDisk": {"pdName": "d"}},
             {},
             "pd.csi.storage.gke.io",
             "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d",
