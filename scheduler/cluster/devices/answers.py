@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ MAX_SHAPES = 256
 MAX_KEPT = 4096
 """Different outcomes of one shape, and looks that have one, beside two for each row: an error names its device, and
 nodes come and go."""
-MAX_CODES = 2**15 - 1
 UNKNOWN = -1
 
 
@@ -23,7 +23,7 @@ class NodeAnswers:
     __slots__ = ("codes", "late", "numbers", "of_bare", "of_signature", "outcomes", "stamp", "versions")
 
     def __init__(self) -> None:
-        self.codes: npt.NDArray[np.int16] = np.zeros(0, np.int16)
+        self.codes: npt.NDArray[np.int32] = np.zeros(0, np.int32)
         self.versions: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self.outcomes: list[Any] = []
         self.numbers: dict[Any, int] = {}
@@ -48,9 +48,8 @@ class NodeAnswers:
         self.late = {}
 
     def is_crowded(self, rows: int) -> bool:
-        """Whether there may be no room for the answers of a question about this number of rows."""
-        limit = MAX_KEPT + 2 * rows
-        return len(self.outcomes) > min(limit, MAX_CODES - rows) or len(self.of_signature) > limit
+        """Whether more is kept than questions about this number of rows need."""
+        return max(len(self.outcomes), len(self.of_signature)) > MAX_KEPT + 2 * rows
 
     def late_row(self, versions: npt.NDArray[np.int64]) -> int | None:
         """A row on which the search ran out of time and whose devices are the same by now. ``versions``: by row."""
@@ -60,7 +59,7 @@ class NodeAnswers:
     def grow(self, size: int) -> None:
         known = len(self.codes)
         if known < size:
-            self.codes = np.append(self.codes, np.zeros(size - known, np.int16))
+            self.codes = np.append(self.codes, np.zeros(size - known, np.int32))
             self.versions = np.append(self.versions, np.full(size - known, UNKNOWN, np.int64))
 
     def number(self, outcome: Any) -> int:
@@ -77,6 +76,8 @@ class KeptAnswers:
 
     def __init__(self) -> None:
         self._by_shape: OrderedDict[Hashable, NodeAnswers] = OrderedDict()
+        self._questions = 0
+        """Under way: one that pauses, and one that is asked meanwhile."""
         self.ahead: object = None
         """What the node that a pod is about to get has for it: the plugin's own, from one question to the next."""
 
@@ -89,6 +90,16 @@ class KeptAnswers:
         else:
             self._by_shape.move_to_end(shape)
         return found
+
+    @contextmanager
+    def question(self) -> Iterator[bool]:
+        """Around a question, which may pause. Yields whether it is the only one: else another one has codes and numbers
+        of looks in hand, none of which may be forgotten."""
+        self._questions += 1
+        try:
+            yield self._questions == 1
+        finally:
+            self._questions -= 1
 
     def __iter__(self) -> Iterator[NodeAnswers]:
         return iter(self._by_shape.values())

@@ -54,7 +54,8 @@ class Devices:
         self._uncertain: set[str] = set()
         """UIDs of claims in flight of which a write has ended that may have been done."""
         self._given_up: list[GivenUp] = []
-        self._looks = Looks()
+        self.looks = Looks()
+        """What ``signatures`` number."""
         self.version = 0
         """Grows with every change."""
         self.answers = KeptAnswers()
@@ -294,31 +295,22 @@ class Devices:
 
     def signatures(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """By row asked, a number: equal for nodes whose devices look alike and are taken alike, whatever the nodes are
-        called. Numbers of one ``looks_version`` compare."""
+        called. Numbers of one version of ``looks`` compare."""
         versions, holdings = self.row_versions(), (self.stored, self.in_flight)
-        return self._looks.of_rows(rows, versions, self.common_version, PoolLooks(self._pools_and_name, holdings))
+        return self.looks.of_rows(rows, versions, self.common_version, PoolLooks(self._pools_and_name, holdings))
 
     def signatures_in_parts(self, rows: npt.NDArray[np.int64], size: int) -> Iterator[npt.NDArray[np.int64]]:
         """The same, of ``size`` rows after the other. Nothing may change in between."""
         versions, holdings = self.row_versions(), (self.stored, self.in_flight)
         looks = PoolLooks(self._pools_and_name, holdings)
         for begin in range(0, len(rows), size):
-            yield self._looks.of_rows(rows[begin : begin + size], versions, self.common_version, looks)
+            yield self.looks.of_rows(rows[begin : begin + size], versions, self.common_version, looks)
 
     def _pools_and_name(self, row: int) -> tuple[tuple[Pool, ...], str]:
         return self.pools(row), self._table.names[row]
 
     def signature(self, row: int) -> int:
         return int(self.signatures(np.array([row], np.int64))[0])
-
-    def bare_signature(self, signature: int) -> int:
-        """Equal for signatures of nodes that would look alike if no claim held a device."""
-        return self._looks.bare(signature)
-
-    def looks_version(self) -> int:
-        """Ask before ``signatures``: numbers may be forgotten here, and only here."""
-        self._looks.forget_if_crowded()
-        return self._looks.version
 
     @property
     def common_version(self) -> int:
@@ -361,7 +353,7 @@ class Devices:
         other._pods_of_claim = dict(self._pods_of_claim)
         other._orphans = dict(self._orphans)
         other._writes = dict(self._writes)
-        other._looks = self._looks.fork()
+        other.looks = self.looks.fork()
         other.now_nanoseconds = self.now_nanoseconds
         other.version = self.version
         return other

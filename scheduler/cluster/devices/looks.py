@@ -12,7 +12,8 @@ from scheduler.cluster.devices.pools import Pool
 from scheduler.cluster.devices.slices import PoolKey
 
 MAX_LOOKS = 65_536
-"""Different looks of a node's devices that are numbered before all numbers are dropped."""
+"""Different looks of nodes' devices, or of pools, that are numbered before all numbers are dropped; where nodes have
+more than half of that at present, twice those."""
 UNKNOWN = -1
 
 
@@ -37,14 +38,17 @@ class PoolLooks:
 class Looks:
     """By row, the number of its look. ``version`` grows when numbers are given again, which voids answers by number."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_looks: int = MAX_LOOKS) -> None:
         self.version = 0
+        self._max_looks = max_looks
+        self._limit = max_looks
         self._contents: dict[bytes, int] = {}
         self._pool_numbers: dict[PoolLook, int] = {}
         self._bare_pools: dict[Hashable, int] = {}
         self._bare_of_pool: list[int] = []
         """By number of a pool's look, the number of what it is without what is held."""
-        self._numbers: dict[Hashable, int] = {}
+        self._numbers: dict[tuple[int, ...], int] = {}
+        """The numbers of a node's pools → that of its look; in order of the latter."""
         self._bare_numbers: dict[Hashable, int] = {}
         self._bare: list[int] = []
         """By number of a look, the number of what it is without what is held."""
@@ -53,8 +57,9 @@ class Looks:
         self._common_version = UNKNOWN
 
     def fork(self) -> Looks:
-        other = Looks()
+        other = Looks(self._max_looks)
         other.version = self.version
+        other._limit = self._limit
         other._contents = dict(self._contents)
         other._pool_numbers = dict(self._pool_numbers)
         other._bare_pools = dict(self._bare_pools)
@@ -68,8 +73,12 @@ class Looks:
         return other
 
     def forget_if_crowded(self) -> None:
-        """Keeps the numbers within ``MAX_LOOKS`` plus the rows of one question."""
-        if max(len(self._numbers), len(self._pool_numbers)) > MAX_LOOKS:
+        """Keeps the numbers within the limit and those of one question. Those in use are counted only where there are
+        twice as many as last time."""
+        if self._count <= self._limit:
+            return
+        self._limit = max(self._max_looks, 2 * self._count_in_use())
+        if self._count > self._limit:
             self._numbers.clear()
             self._pool_numbers.clear()
             self._bare_pools.clear()
@@ -79,6 +88,16 @@ class Looks:
             self._contents.clear()
             self._versions[:] = UNKNOWN
             self.version += 1
+
+    @property
+    def _count(self) -> int:
+        return max(len(self._numbers), len(self._pool_numbers))
+
+    def _count_in_use(self) -> int:
+        """The same of what rows have, as far as that is known."""
+        listed = list(self._numbers)
+        looks = [listed[number] for number in np.unique(self._of_row[self._versions != UNKNOWN]).tolist()]
+        return max(len(looks), len({pool for look in looks for pool in look}))
 
     def of_rows(
         self,

@@ -26,7 +26,7 @@ class Provision(Struct, frozen=True):
 
 
 class Reservation(Struct, frozen=True):
-    """Volumes and claims set aside for a pod assumed on ``node``. Bindings are sorted by the name of the volume."""
+    """Volumes and claims set aside for a pod assumed on ``node``. Bindings come in the order of their claims' sizes."""
 
     pod_uid: str
     node: str

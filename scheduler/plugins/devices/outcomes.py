@@ -40,19 +40,34 @@ STEPS_A_ROW = 4
 FEW_ROWS = 16
 """Changed since the last pod of the shape: numpy's sort costs as much as this number of rows one by one."""
 
-Numbered = tuple[npt.NDArray[np.int16], list[Outcome]]
+Numbered = tuple[npt.NDArray[np.int32], list[Outcome]]
 """By row asked the place of its outcome in the list."""
 
 
 def outcomes(situation: Situation, pod: PodInfo, view: View, rows: Rows, max_steps: int, pace: Pace) -> Steps[Numbered]:
     """What the nodes of these rows say. While it pauses, others may ask, but nothing that is read here may change. The
     numbers hold until the next question."""
-    devices, table = view.devices, view.table
-    devices.catch_up()
-    answers = devices.answers.of((situation.shape, max_steps))
+    view.devices.catch_up()
+    with view.devices.answers.question() as is_only_one:
+        if is_only_one:
+            view.devices.looks.forget_if_crowded()
+        answers = _answers_to(situation, view, max_steps, may_forget=is_only_one)
+        return (yield from _with_answers(situation, pod, view, rows, answers, max_steps, pace))
+
+
+def _answers_to(situation: Situation, view: View, max_steps: int, *, may_forget: bool) -> NodeAnswers:
+    answers = view.devices.answers.of((situation.shape, max_steps))
     stamp = _stamp(view)
-    if answers.stamp != stamp or answers.is_crowded(table.size):
+    if answers.stamp != stamp or (may_forget and answers.is_crowded(view.table.size)):
         answers.reset(stamp)
+    return answers
+
+
+def _with_answers(
+    situation: Situation, pod: PodInfo, view: View, rows: Rows, answers: NodeAnswers, max_steps: int, pace: Pace
+) -> Steps[Numbered]:
+    """What is not among these answers, or no longer right there, is searched for."""
+    devices, table = view.devices, view.table
     if not devices.is_of(table):
         listed = np.arange(table.size)[rows]
         return (yield from _one_by_one(situation, pod, view, listed, answers, max_steps, pace))
@@ -68,9 +83,6 @@ def outcomes(situation: Situation, pod: PodInfo, view: View, rows: Rows, max_ste
         answers.codes[stale] = answers.number(timed_out(table.names[late], is_searched=False))
     elif len(stale):
         searched = yield from _answer(situation, pod, view, stale, answers, max_steps, pace)
-        if _stamp(view) != stamp:
-            # Numbers of looks were given again while this paused: they may stand for others by now.
-            return (yield from outcomes(situation, pod, view, rows, max_steps, pace))
         answers.versions[searched] = versions[searched]
     if not answers.outcomes:
         answers.number(FITS)
@@ -80,7 +92,7 @@ def outcomes(situation: Situation, pod: PodInfo, view: View, rows: Rows, max_ste
 def _stamp(view: View) -> tuple[int, int, int]:
     """Of what all rows' answers depend on."""
     devices = view.devices
-    return devices.common_version, view.version(Kind.DEVICE_CLASS), devices.looks_version()
+    return devices.common_version, view.version(Kind.DEVICE_CLASS), devices.looks.version
 
 
 def _answer(
@@ -104,7 +116,7 @@ def _answer(
     else:
         distinct, indices, places = np.unique(looks, return_index=True, return_inverse=True)
         first = rows[indices]
-    codes = np.zeros(len(distinct), np.int16)
+    codes = np.zeros(len(distinct), np.int32)
     for place, (look, row) in enumerate(zip(distinct.tolist(), first.tolist(), strict=True)):
         signature, kind = divmod(look, len(ways))
         code = answers.of_signature.get((signature, ways[kind]))
@@ -151,7 +163,7 @@ class _Asking:
     def code_of(self, signature: int, row: int, by_devices: Way) -> Steps[int]:
         """Of nodes of this look, of which the row is one."""
         answers, view = self._answers, self._view
-        code = yield from self._bare_code_of(view.devices.bare_signature(signature), row, by_devices)
+        code = yield from self._bare_code_of(view.devices.looks.bare(signature), row, by_devices)
         if code == UNKNOWN:
             outcome = yield from self.outcome(view.table, row, row, by_devices)
             code = answers.number(outcome)
@@ -256,4 +268,4 @@ def _one_by_one(
             late = timed_out(table.names[row], is_searched=False)
             answers.late[own_row] = int(versions[own_row])
         found.append(outcome)
-    return np.arange(len(found), dtype=np.int16), found
+    return np.arange(len(found), dtype=np.int32), found

@@ -110,9 +110,11 @@ def decide(situation: Situation, pod: PodInfo, view: View, node: str, max_steps:
     found = _found(situation, pod, view, row, by_devices, max_steps)
     if not isinstance(found, Found):
         raise NothingFound
+    # The claim for extended resources comes last, and has no UID yet.
+    uids = [*[claim.uid for claim in situation.unallocated], special_claim_uid(pod.uid)]
     allocations = [
-        allocation_of(needs, chosen, node, _numbering(pod, number))
-        for number, (needs, chosen) in enumerate(found.claims)
+        allocation_of(needs, chosen, node, _numbering(pod, uid))
+        for (needs, chosen), uid in zip(found.claims, uids, strict=False)
     ]
     special = None
     if found.extended is not None:
@@ -133,13 +135,14 @@ def set_aside(situation: Situation, pod: PodInfo, view: View, node: str, max_ste
     return SetAside(pod.uid, node, tuple(claims), decision)
 
 
-def _numbering(pod: PodInfo, claim: int) -> Callable[[Chosen], str]:
-    """Share ids: a UUID for each, the same ones again for the same decision."""
+def _numbering(pod: PodInfo, claim_uid: str) -> Callable[[Chosen], str]:
+    """Share ids: a UUID for each, the same ones again for the same decision. Not by the claim's place among those that
+    get devices: another attempt may have another one there, and two claims with one id would count as one share."""
     count = 0
 
     def number(one: Chosen) -> str:
         nonlocal count
         count += 1
-        return str(uuid5(_SHARES, f"{pod.uid}/{claim}/{count}/{'/'.join(one.device.device.id)}"))
+        return str(uuid5(_SHARES, f"{pod.uid}/{claim_uid}/{count}/{'/'.join(one.device.device.id)}"))
 
     return number

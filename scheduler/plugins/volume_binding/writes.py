@@ -35,13 +35,12 @@ from scheduler.plugins.volume_binding.delayed import Sources
 
 
 def reservation_of(pod_uid: str, node: str, sources: Sources) -> Reservation:
-    """The volumes and claims as they are to be."""
-    bindings = [_bound_to(volume, claim) for volume, claim in sources.bindings]
+    """The volumes and claims as they are to be, in the order in which they were found."""
     return Reservation(
         pod_uid,
         node,
-        tuple(sorted(bindings, key=lambda binding: binding.volume.metadata.name)),
-        tuple(_provisioned_on(claim, node) for claim in sources.provisions),
+        tuple([_bound_to(volume, claim) for volume, claim in sources.bindings]),
+        tuple([_provisioned_on(claim, node) for claim in sources.provisions]),
     )
 
 

@@ -95,7 +95,7 @@ def as_values(pools: tuple[Pool, ...]) -> list[Any]:
 def alike(cache: ClusterCache) -> set[frozenset[str]]:
     """Nodes whose devices look alike, together."""
     found: dict[int, set[str]] = defaultdict(set)
-    cache.devices.looks_version()
+    cache.devices.looks.forget_if_crowded()
     for name in NODES:
         found[cache.devices.signature(row(cache, name))].add(name)
     return set(map(frozenset, found.values()))

@@ -112,13 +112,13 @@ def test_a_claim_that_two_volumes_of_the_pod_name_is_bound_once() -> None:
     assert [write.key for write in world.writes("a1")] == ["v"]
 
 
-def test_volumes_are_written_in_the_order_of_their_names() -> None:
+def test_volumes_are_written_in_the_order_of_their_claims_sizes() -> None:
     objects = [no_provisioner(), delayed("c", "2Gi"), delayed("d", "1Gi"), free("a", "2Gi"), free("b", "1Gi")]
     world = World(*objects, claims=("c", "d"))
     world.reserve("a1")
     assert [(write.key, write.changes["spec"]["claimRef"]["name"]) for write in world.writes("a1")] == [
-        ("a", "c"),
         ("b", "d"),
+        ("a", "c"),
     ]
 
 
