@@ -89,14 +89,12 @@ class PartsOfRows:
         self._parts: dict[int, tuple[Hashable, ...]] = {}
         self._rows: dict[Hashable, set[int]] = {}
 
-    def may_have(self, likeness: Likeness) -> bool:
-        """Whether ``put`` with this likeness has anything to do."""
-        return bool(self._parts) or likeness.parts_of is not _none
-
     def put(self, row: int, nominated: Iterable[PodInfo], likeness: Likeness) -> bool:
         """These pods are nominated to the row, and no others. Returns whether one of them has a part of the pod's own
         whose likeness this is."""
         parts_of = likeness.parts_of
+        if parts_of is _none and not self._parts:
+            return False
         for part in self._parts.pop(row, ()):
             rows = self._rows[part]
             rows.discard(row)

@@ -210,8 +210,7 @@ class RowAnswers:
     def keep(self, trial: Trial, answers: Mapping[int, Answer], columns: _Columns) -> list[int]:
         """Cache these answers; returns the code of each, UNKNOWN where it does not hold for other pods."""
         names, nominated = trial.view.table.names, trial.context.nominated_pods
-        likeness, parts, silent, own_rows = self._likeness, self._parts, self.silent, self._own_rows
-        has_parts = parts.may_have(likeness)
+        likeness, silent, own_rows, put_parts = self._likeness, self.silent, self._own_rows, self._parts.put
         codes: list[int] = []
         last: tuple[Answer | None, int] = None, UNKNOWN
         for row, answer in answers.items():
@@ -219,7 +218,7 @@ class RowAnswers:
                 codes.append(UNKNOWN)
                 continue
             beside = tuple(nominated(names[row]))
-            if (has_parts and parts.put(row, beside, likeness)) or (silent and _is_any_counted(silent, beside)):
+            if put_parts(row, beside, likeness) or (silent and _is_any_counted(silent, beside)):
                 self._codes[row] = UNKNOWN
                 codes.append(UNKNOWN)
                 continue

@@ -26,7 +26,7 @@ from scheduler.preemption.kept_numbers import Facet, KeptFacet, KeptNumbers, Lin
 from scheduler.preemption.pod_profiles import PodProfiles
 
 PODS_A_STEP = 500
-"""Pods that are new to the columns between two pauses of a search: 1 to 2 ms, in a slow hour 5."""
+"""Pods that are new to the columns between two pauses of a search: 1,000 take 2 to 4 ms."""
 NEVER_A_VICTIM = np.iinfo(np.int64).max
 """The priority of places without a pod."""
 

@@ -31,7 +31,8 @@ _SMALLEST_WAVE = 64
 ROWS_A_STEP = 1_024
 """Rows that are looked at between two pauses."""
 ROWS_TRIED_A_STEP = 256
-"""Those of them of which nothing is known: 4 to 6 µs each, and up to 20 beside nominated pods and where pods count."""
+"""Those of them of which nothing is known: 4 to 6 µs each; where a plugin counts pods that are nominated there, too, 44
+to 66 in an hour in which the machine was three times slower (docs/measurements.md)."""
 ROWS_ALONE_A_STEP = 64
 """The same where each row is tried by itself, since a plugin says nothing of what it reads: with four pods 26 to 55 µs
 each, and what that plugin takes."""

@@ -113,10 +113,6 @@ def _nothing() -> ClassCache | None:
     return None
 
 
-def _no_templates() -> Templates | None:
-    return None
-
-
 class ClassCache:
     """The classes of all profiles, at most ``limit_bytes`` of arrays (and always at least one class)."""
 
@@ -181,7 +177,7 @@ class ClassCache:
         """An empty cache for an attempt beside this one on the same cluster. None of its classes has a key of this
         one's, so that they can share what attempts keep by those keys."""
         other = ClassCache(0, 1)
-        other._templates = self._templates.fork(_no_templates)
+        other._templates = self._templates.fork()
         return other
 
     def _peek(self, key: Hashable) -> PodClass | None:

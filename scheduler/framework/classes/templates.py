@@ -45,6 +45,10 @@ class Template(Struct):
     nbytes: int
 
 
+def _nothing() -> Templates | None:
+    return None
+
+
 class Templates:
     """At most ``limit_bytes`` of templates, and a quarter of that of numbers, counted as the pods' specs in JSON and
     what is kept beside them; what was made the longest ago goes first."""
@@ -70,8 +74,8 @@ class Templates:
         self._numbers.clear()
         self._number_bytes = self._bytes = 0
 
-    def fork(self, below: Callable[[], Templates | None]) -> Templates:
-        """A layer on top of these templates. ``below`` returns these while they are valid. Numbers are shared."""
+    def fork(self, below: Callable[[], Templates | None] = _nothing) -> Templates:
+        """A layer on top of these templates. ``below`` returns these while they are valid. No number is given twice."""
         other = Templates(self._limit_bytes)
         other._new_number = self._new_number
         other._below = below
@@ -174,10 +178,6 @@ class Templates:
                 _, (_, size) = self._numbers.popitem(last=False)
                 self._number_bytes -= size
         return found
-
-
-def _nothing() -> Templates | None:
-    return None
 
 
 def _fragment(plugin: Plugin, pod: PodInfo, view: View) -> Hashable:

@@ -110,11 +110,12 @@ def decide(situation: Situation, pod: PodInfo, view: View, node: str, max_steps:
     found = _found(situation, pod, view, row, by_devices, max_steps)
     if not isinstance(found, Found):
         raise NothingFound
-    # The claim for extended resources comes last, and has no UID yet.
-    uids = [*[claim.uid for claim in situation.unallocated], special_claim_uid(pod.uid)]
+    uids = [claim.uid for claim in situation.unallocated]
+    if found.extended is not None:
+        uids.append(special_claim_uid(pod.uid))
     allocations = [
         allocation_of(needs, chosen, node, _numbering(pod, uid))
-        for (needs, chosen), uid in zip(found.claims, uids, strict=False)
+        for (needs, chosen), uid in zip(found.claims, uids, strict=True)
     ]
     special = None
     if found.extended is not None:
