@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from scheduler.engine.driving import pausing
 from scheduler.engine.error_texts import text_of
 from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
-from scheduler.engine.preempt_round import Preempting, PreemptingInSteps, ask_about_victims, ask_in_steps
+from scheduler.engine.preempt_round import ask_about_victims
 from scheduler.errors import PluginError
 from scheduler.framework.plugin_times import PluginTimes
 from scheduler.framework.post_filter import (
@@ -30,6 +30,7 @@ from scheduler.framework.post_filter import (
 )
 from scheduler.messages.claim_commands import ClaimCommand
 from scheduler.messages.status import Code
+from scheduler.preemption.plugin import PreemptionPlugin
 
 
 class RoundAnswer(Struct, frozen=True):
@@ -95,10 +96,10 @@ def _ask(
     extenders: ExtenderRound,
     times: PluginTimes | None,
 ) -> Generator[Calls, Answers, PostFilterAnswer]:
-    if extenders.preempters and isinstance(plugin, Preempting):
-        return (yield from ask_about_victims(plugin, asked, extenders))
-    if isinstance(plugin, PreemptingInSteps):
-        steps = ask_in_steps(plugin, asked)
+    if isinstance(plugin, PreemptionPlugin):
+        if extenders.preempters:
+            return (yield from ask_about_victims(plugin, asked, extenders))
+        steps = plugin.whole_in_steps(asked)
         return (yield from pausing(steps if times is None else times.timing_steps(steps, plugin.name, "PostFilter")))
     ask = plugin.post_filter if times is None else times.timing(plugin.post_filter, plugin.name, "PostFilter")
     answer: object = ask(asked)

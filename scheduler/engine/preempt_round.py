@@ -7,7 +7,6 @@ and the plugin chooses among the rest (docs/kube-scheduler/extenders.md §6).
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import Protocol, runtime_checkable
 
 import msgspec
 from msgspec.structs import replace
@@ -20,38 +19,14 @@ from scheduler.extenders.extender import Extender, VictimsAnswer
 from scheduler.framework.post_filter import KEEP_NOMINATION, PostFilterAnswer, PostFilterContext
 from scheduler.messages.status import failure
 from scheduler.objects.kinds import Kind
-from scheduler.objects.steps import Steps
 from scheduler.preemption.dry_run import Candidate, candidate_of
 from scheduler.preemption.evaluation import Candidates
 from scheduler.preemption.importance import most_important_first
-
-
-@runtime_checkable
-class Preempting(Protocol):
-    """A PostFilter plugin in two halves, so that extenders can be asked in between."""
-
-    def begin(self, context: PostFilterContext) -> PostFilterAnswer | Candidates: ...
-
-    def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer: ...
-
-
-@runtime_checkable
-class PreemptingInSteps(Protocol):
-    """The same, of which the first half pauses where it would take long."""
-
-    def begin_in_steps(self, context: PostFilterContext) -> Steps[PostFilterAnswer | Candidates]: ...
-
-    def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer: ...
-
-
-def ask_in_steps(plugin: PreemptingInSteps, context: PostFilterContext) -> Steps[PostFilterAnswer]:
-    """Both halves."""
-    begun = yield from plugin.begin_in_steps(context)
-    return begun if isinstance(begun, PostFilterAnswer) else plugin.conclude(context, begun)
+from scheduler.preemption.plugin import PreemptionPlugin
 
 
 def ask_about_victims(
-    plugin: Preempting, context: PostFilterContext, extenders: ExtenderRound
+    plugin: PreemptionPlugin, context: PostFilterContext, extenders: ExtenderRound
 ) -> Generator[Calls, Answers, PostFilterAnswer]:
     begun = plugin.begin(replace(context, may_others_name_victims=True))
     if isinstance(begun, PostFilterAnswer):

@@ -25,10 +25,11 @@ from scheduler.config.validators import in_range
 from scheduler.framework.enqueue_context import EnqueueContext
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import PreEnqueuePlugin
-from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext, PostFilterPlugin
+from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
 from scheduler.messages.status import Refusal, unresolvable, unschedulable
-from scheduler.objects.steps import Steps, run_to_end
+from scheduler.objects.steps import Steps
 from scheduler.preemption.evaluation import Candidates, Extent, begin_in_steps, conclude
+from scheduler.preemption.plugin import PreemptionPlugin
 from scheduler.preemption.pod_columns import PodColumns
 
 _MAX_INT32 = 2**31 - 1
@@ -48,7 +49,7 @@ class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel"):
     min_candidate_nodes_absolute: Int32 = 100
 
 
-class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
+class DefaultPreemption(PreEnqueuePlugin, PreemptionPlugin):
     """Reference preemption.md. What is different for a preemptor comes with the context."""
 
     name = "DefaultPreemption"
@@ -83,16 +84,7 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
     def held_back(self, context: EnqueueContext) -> Collection[str]:
         return context.preemptors_held_back()
 
-    def post_filter(self, context: PostFilterContext) -> PostFilterAnswer:
-        begun = self.begin(context)
-        return begun if isinstance(begun, PostFilterAnswer) else self.conclude(context, begun)
-
-    def begin(self, context: PostFilterContext) -> PostFilterAnswer | Candidates:
-        """The first half: the candidates that extenders may have a say in, or the answer where there are none."""
-        return run_to_end(self.begin_in_steps(context))
-
     def begin_in_steps(self, context: PostFilterContext) -> Steps[PostFilterAnswer | Candidates]:
-        """``begin`` with pauses."""
         of_group = self._answer_of_group(context)
         if of_group is not None:
             return of_group
@@ -108,7 +100,6 @@ class DefaultPreemption(PreEnqueuePlugin, PostFilterPlugin):
         return None
 
     def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer:
-        """The second half: the choice among the candidates that are left."""
         return conclude(context, candidates, context.policy)
 
     def events(self) -> tuple[EventRegistration, ...]:
