@@ -126,13 +126,15 @@ def build_profile(
     implements = implementing(registry)
     expansion = expand(configuration.plugins, implements, registry.keys(), configuration.scheduler_name)
     faults = list(expansion.faults)
+    enabled = {entry.name: None for entries in expansion.points.values() for entry in entries}
     made: dict[str, Plugin] = {}
-    for entries in expansion.points.values():
-        for entry in entries:
-            if entry.name not in made:
-                plugin = _make(configuration, registry[entry.name], index, faults, scope)
-                if plugin is not None:
-                    made[entry.name] = plugin
+    for name in enabled:
+        plugin = _make(configuration, registry[name], index, faults, scope)
+        if plugin is not None:
+            made[name] = plugin
+    for config in configuration.plugin_config:  # those of other plugins are checked, too, as by kube-scheduler
+        if config.name in registry and config.name not in enabled:
+            _arguments(configuration, registry[config.name], index, faults)
     if faults:
         raise ConfigurationError(
             Fault(fault.path or f"profiles[{index}]", fault.message) for fault in dict.fromkeys(faults)
@@ -208,18 +210,28 @@ def _make(
     scope: Scope | None,
 ) -> Plugin | None:
     """The plugin with its arguments decoded and checked; None if they have a fault."""
+    count = len(faults)
+    args = _arguments(configuration, plugin_type, index, faults)
+    return None if len(faults) > count else _constructed(plugin_type, args, scope)
+
+
+def _arguments(
+    configuration: ProfileConfiguration, plugin_type: type[Plugin], index: int, faults: list[Fault]
+) -> Struct | None:
+    """The arguments of a plugin, decoded and checked; None where it has none, and where they have a fault, which is
+    added to ``faults``."""
     if plugin_type.Args is None:
-        return _constructed(plugin_type, None, scope)
+        return None
     place = next(
         (at for at, config in enumerate(configuration.plugin_config) if config.name == plugin_type.name),
         len(configuration.plugin_config),
     )
-    raw = configuration.args_of(plugin_type.name)
-    args, found = decode_args(plugin_type.Args, raw, args_path(index, place), plugin_type.name)
+    path = args_path(index, place)
+    args, found = decode_args(plugin_type.Args, configuration.args_of(plugin_type.name), path, plugin_type.name)
     if not found and args is not None:
-        found = tuple(Fault(*pair) for pair in plugin_type.validate_args(args, args_path(index, place)))
+        found = tuple(Fault(*pair) for pair in plugin_type.validate_args(args, path))
     faults.extend(found)
-    return None if found else _constructed(plugin_type, args, scope)
+    return None if found else args
 
 
 def _constructed(plugin_type: type[Plugin], args: Struct | None, scope: Scope | None) -> Plugin:
