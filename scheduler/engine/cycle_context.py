@@ -150,6 +150,8 @@ class Run(Struct, eq=False):
     clock: Laps
     refused_first: int = -1
     """The row of the nominated node, which was looked at before all others, if it was refused."""
+    refused_there: dict[int, Refusal] = {}
+    """What extenders have said of that node: it holds unless they say something else in the search over all nodes."""
     is_large: bool = False
     """Whether it pauses between its steps: ten thousand terms take long in each of them."""
 

@@ -90,8 +90,9 @@ class ExtenderRound:
                 feasible.rejectors = feasible.rejectors | {EXTENDER_REJECTOR}
                 feasible.is_whole_class = False
                 for name in row_of.keys() - passed - answer.failed.keys() - answer.unresolvable.keys():
-                    # Dropped without a reason: it counts as not examined, so preemption skips it too.
-                    feasible.refusals[row_of[name]] = unresolvable().by(EXTENDER_REJECTOR)
+                    # Dropped without a reason: what an extender before it has said of the node holds, else it counts as
+                    # not examined, so preemption skips it too.
+                    feasible.refusals.setdefault(row_of[name], unresolvable().by(EXTENDER_REJECTOR))
             feasible.rows = np.array(left, dtype=np.int64)
         return None
 

@@ -124,6 +124,7 @@ def _cycle(run: Run) -> Cycle:
         if error is not None:
             return run.filter_failed(error)
         if run.extenders.filters and feasible.count:
+            feasible.refusals.update(run.refused_there)
             problem = yield from run.extenders.filter(run.view, feasible)  # 6
             if problem is not None:
                 return NotPlaced(problem, is_error=True)
@@ -224,6 +225,7 @@ def _nominated_node(run: Run) -> Generator[Calls, Answers, Feasible | None]:
     if run.extenders.filters:
         problem = yield from run.extenders.filter(run.view, feasible)
         run.refused_first = row if (said := feasible.refusals.get(row)) and said.reasons else -1
+        run.refused_there = feasible.refusals if run.refused_first >= 0 else {}
         if problem is not None or not feasible.count:
             return None
     run.attempt.evaluated_nodes = 1

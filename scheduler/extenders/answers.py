@@ -54,11 +54,10 @@ class Fields:
 
     __slots__ = ("_extender", "_values")
 
-    def __init__(self, document: bytes | msgspec.Raw, extender: str, *, may_be_null: bool = True) -> None:
-        """Raises ExtenderError unless the document is an object (or null, which has no members)."""
+    def __init__(self, document: bytes | msgspec.Raw, extender: str) -> None:
+        """Raises ExtenderError unless the document is an object, or null, which has no members: Go encodes an answer
+        that is a nil pointer so."""
         members = decode(OBJECT, document, extender, "what is not a JSON object")
-        if members is None and not may_be_null:
-            raise ExtenderError(f'extender "{extender}" answers what is not a JSON object: null')
         self._extender = extender
         self._values = {name.lower(): value for name, value in (members or {}).items()}
 

@@ -132,7 +132,7 @@ class Extender:
 
     def read_filter(self, body: bytes, sent: Sequence[str]) -> FilterAnswer:
         """Decodes the filter verb's answer. Of node objects in it only the names are read. Raises ExtenderError."""
-        answer = Fields(body, self.name, may_be_null=False)
+        answer = Fields(body, self.name)
         if error := answer.text("error"):
             raise ExtenderError(error)
         known = set(sent)
@@ -170,12 +170,12 @@ class Extender:
 
     def read_bind(self, body: bytes) -> None:
         """Raises ExtenderError unless the answer says that the pod was bound."""
-        if error := Fields(body, self.name, may_be_null=False).text("error"):
+        if error := Fields(body, self.name).text("error"):
             raise ExtenderError(error)
 
     def read_victims(self, body: bytes) -> dict[str, VictimsAnswer]:
         """Node → its victims. Raises ExtenderError."""
-        answer = Fields(body, self.name, may_be_null=False)
+        answer = Fields(body, self.name)
         nodes = answer.of("nodenametometavictims", OBJECT, "victims that are not a map of nodes") or {}
         answers: dict[str, VictimsAnswer] = {}
         for node, value in nodes.items():

@@ -143,6 +143,24 @@ def test_a_node_that_is_dropped_without_a_word_is_not_emptied_for_the_pod() -> N
     assert cluster.attempt("high").result == UNSCHEDULABLE
 
 
+def test_what_an_extender_said_of_a_node_that_it_let_pass_holds_if_the_next_one_drops_it_without_a_word() -> None:
+    cluster = cluster_with(extender(1, filterVerb="filter"), extender(2, filterVerb="filter"), nodes=2)
+    cluster.pod("a")
+    cluster.schedule()
+    answer(cluster, {"NodeNames": ["n0", "n1"], "FailedNodes": {"n0": "no gpu"}})
+    answer(cluster, {"NodeNames": []})
+    assert "0/2 nodes are available: 1 no gpu." in cluster.attempt("a").message
+
+
+def test_what_it_said_of_the_nominated_node_holds_if_it_drops_it_from_all_nodes_without_a_word() -> None:
+    cluster = cluster_with(extender(1, filterVerb="filter"), nodes=2)
+    cluster.pod("a", nominated="n1")
+    cluster.schedule()
+    answer(cluster, {"FailedNodes": {"n1": "no gpu"}})
+    answer(cluster, {"FailedNodes": {"n0": "too old"}})
+    assert "0/2 nodes are available: 1 no gpu, 1 too old." in cluster.attempt("a").message
+
+
 def test_extenders_see_only_pods_that_want_their_resources_and_the_scheduler_leaves_those_to_them() -> None:
     managed = [{"name": GPU, "ignoredByScheduler": True}]
     cluster = cluster_with(extender(1, filterVerb="filter", managedResources=managed))
@@ -154,7 +172,7 @@ def test_extenders_see_only_pods_that_want_their_resources_and_the_scheduler_lea
     assert len(asked(cluster, "filter")["NodeNames"]) == 3, "no node has one, and none is refused for it"
 
 
-def test_a_nominated_node_outside_of_the_node_set_is_counted_there_though_an_extender_refused_it() -> None:
+def test_a_nominated_node_outside_of_the_node_set_is_counted_by_what_an_extender_said_of_it() -> None:
     class OnlyTwo(PreFilterPlugin):
         name = "OnlyTwo"
 
@@ -165,9 +183,9 @@ def test_a_nominated_node_outside_of_the_node_set_is_counted_there_though_an_ext
     cluster.nodes_like(3)
     cluster.pod("a", nominated="n2")
     cluster.schedule()
-    answer(cluster, {"FailedNodes": {"n2": "too old"}})
+    answer(cluster, {"FailedNodes": {"n2": "too new"}})
     answer(cluster, {"FailedNodes": {"n0": "too old", "n1": "too old"}})
-    assert "1 node(s) didn't satisfy plugin(s) [OnlyTwo], 2 too old." in cluster.attempt("a").message
+    assert "0/3 nodes are available: 1 too new, 2 too old." in cluster.attempt("a").message
 
 
 def test_the_nominated_node_is_asked_about_alone_and_the_search_goes_on_if_it_will_not_do() -> None:

@@ -139,11 +139,19 @@ def test_an_error_in_the_answer_is_an_error() -> None:
         extender().read_filter(body({"NodeNames": ["a"], "error": "out of luck"}), ["a"])
 
 
-@pytest.mark.parametrize("nonsense", [b"", b"nonsense", b"[1", b"[]", b"7", b'"text"', b"null", b"\xff", b"[" * 5000])
+@pytest.mark.parametrize("nonsense", [b"", b"nonsense", b"[1", b"[]", b"7", b'"text"', b"\xff", b"[" * 5000])
 def test_what_is_no_json_object_is_an_error_that_names_the_extender(nonsense: bytes) -> None:
     for read in (lambda: extender().read_filter(nonsense, ["a"]), lambda: extender().read_bind(nonsense)):
         with pytest.raises(ExtenderError, match=URL):
             read()
+
+
+def test_null_is_an_answer_without_members() -> None:
+    """As kube-scheduler reads it, and as Go encodes a nil pointer: no node passes, the pod is bound, no candidate."""
+    answer = extender().read_filter(b"null", ["a"])
+    assert (answer.passed, answer.failed, answer.unresolvable) == ((), {}, {})
+    extender().read_bind(b"null")
+    assert extender().read_victims(b"null") == {}
 
 
 @pytest.mark.parametrize("more", [b"\nok", b'{"NodeNames": []}', b"]", b"\xff"])
