@@ -178,7 +178,7 @@ def _outcome(trial: Trial, member: Member) -> NotPlaced:
             return outcome
         return NotPlaced(trial.message, is_error=True)
     if outcome is None:
-        return NotPlaced(trial.message)
+        return NotPlaced(trial.message, nomination=KEEP_NOMINATION)
     if trial.result is GroupResult.WAITING_ON_PREEMPTION:
         if isinstance(outcome, NotPlaced):
             return outcome

@@ -22,7 +22,7 @@ def by_urgency(queued: QueuedPod) -> tuple[int, int]:
 def ends_of_several_profiles(members: Sequence[Member], profiles: Mapping[str, Profile]) -> list[Step]:
     """The members' ends where they do not name one scheduler."""
     first, second = list(profiles)[:2]
-    text = f'all pods in a single pod group should have the same .spec.schedulerName set, got: "{first}" and "{second}"'
+    text = f'all pods in a single pod group should have the same .spec.schedulerName set, got: "{second}" and "{first}"'
     return [
         CycleEnded(
             member.queued,

@@ -29,7 +29,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.config.tandem import PDBPolicy
 from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.extender_round import Answers, Calls
-from scheduler.engine.group_attempt import UNSCHEDULABLE_GROUP, GroupResult
+from scheduler.engine.group_attempt import GroupResult
 from scheduler.engine.group_commit import Latest
 from scheduler.engine.group_cycle import PAUSE, GroupUnit, Search, Trial, forked, search
 from scheduler.engine.group_standing import Standing, holds, is_local, is_one_class, put_back, take_away
@@ -250,7 +250,7 @@ def _waiting(failed: Trial, unit: GroupUnit, group: Group, giving: _GivingBack, 
     nodes = giving.nodes
     for member in unit.members:
         outcome = failed.outcomes.get(member.uid)
-        text = outcome.message if isinstance(outcome, NotPlaced) else UNSCHEDULABLE_GROUP
+        text = outcome.message if isinstance(outcome, NotPlaced) else failed.message
         kept = outcome if isinstance(outcome, NotPlaced) else NotPlaced(text)
         node = nodes.get(member.uid)
         nomination = CLEAR_NOMINATION if node is None else nominate(node)

@@ -38,25 +38,29 @@ class Unit(msgspec.Struct, frozen=True, dict=True, eq=False):
 def candidate_units(
     pods: Mapping[str, PodInfo], groups: Groups, own: str, below: int, policy: PreemptionPolicy, table: NodeTable
 ) -> list[Unit]:
-    """The units of a priority below ``below`` that ``policy`` lets the group ``own`` remove. ``pods``: all on nodes
-    of ``table``, by UID."""
+    """The units of a priority below ``below`` that ``policy`` lets the group ``own`` remove. ``pods``: by UID; those
+    whose node ``table`` no longer has are none, nor do they count in a unit of others."""
     found: list[Unit] = []
     whole: dict[str, Group] = {}
     for info in pods.values():
         key = groups.key_of(info)
-        group = groups.get(key) if key else None
-        if key == own and key:
+        if (key and key == own) or not _has_node(info, table):
             continue
+        group = groups.get(key) if key else None
         if group is not None and group.disruption is DisruptionMode.GROUP:
             whole[key] = group
         elif info.priority < below and _is_within_reach(info, policy, table):
             found.append(Unit((info,), info.priority, bool(key)))
     for key, group in whole.items():
-        members = tuple(groups.members(key).placed.values())
+        members = tuple([info for info in groups.members(key).placed.values() if _has_node(info, table)])
         priority = min(info.priority for info in members) if group.priority is None else group.priority
         if priority < below and all(_is_within_reach(info, policy, table) for info in members):
             found.append(Unit(members, priority, True))
     return found
+
+
+def _has_node(info: PodInfo, table: NodeTable) -> bool:
+    return table.existing_row(info.node_name) is not None
 
 
 Importance = tuple[int, bool, int, int, tuple[str, str]]
