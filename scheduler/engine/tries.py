@@ -13,7 +13,7 @@ from scheduler.engine.fails_alike import fails_alike
 from scheduler.engine.failure import skipped
 from scheduler.engine.group_cycle import GroupUnit, Member
 from scheduler.engine.group_members import by_urgency, ends_of_several_profiles
-from scheduler.engine.internal import CycleEnded, Step
+from scheduler.engine.internal import CycleEnded, RoomTakenBack, Step
 from scheduler.engine.known_failures import KnownFailures, is_repeatable
 from scheduler.engine.making_room.room import MakingRoom
 from scheduler.engine.outcome import NotPlaced
@@ -109,8 +109,16 @@ class Tries:
         profile = self.profiles.get(info.pod.spec.scheduler_name)
         if profile is None or info.is_terminating or self._cache.is_assumed(info.uid):
             self._queue.done(info.uid)
-            return None, [skipped(queued.info)] if profile is not None and info.is_terminating else []
+            return None, self._skip(info) if profile is not None and info.is_terminating else []
         return profile, ()
+
+    def _skip(self, info: PodInfo) -> list[Step]:
+        """The report on a pod that was deleted before it was tried. Its nomination ends, since finalizers may keep the
+        pod for long; kube-scheduler, which looks nominated pods up in its queues, counts no requests of it either."""
+        nominator = self._cache.nominator
+        node = nominator.nominated_node(info.uid)
+        nominator.delete(info.uid)
+        return [skipped(info), RoomTakenBack(info.on_node(node))] if node else [skipped(info)]
 
     def attempt(self, queued: QueuedPod, profile: Profile, now: Now) -> Attempt:
         self.last_attempt = Attempt(

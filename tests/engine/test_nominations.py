@@ -50,6 +50,17 @@ def test_a_pod_placed_on_another_node_than_its_nominated_one_leaves_that_room_to
     assert [cluster.node_of(name) for name in ("high", "low")] == ["m", "n"]
 
 
+def test_a_deleted_pod_that_finalizers_keep_holds_its_nominated_room_no_more_once_it_is_passed_over() -> None:
+    cluster = Cluster()
+    cluster.node("n", cpu="1")
+    cluster.pod("deleted", cpu="1", nominated="n", priority=2)
+    cluster.terminate("deleted")
+    cluster.pod("after", cpu="1", priority=1)
+    cluster.schedule_all()
+    assert cluster.said("deleted") == ["skip schedule deleting pod: default/deleted"]
+    assert cluster.node_of("after") == "n"
+
+
 def test_a_more_important_preemptor_clears_the_nomination_of_a_lesser_one() -> None:
     """Race 20 of preemption with everything else."""
     cluster = cluster_of("5")
