@@ -89,7 +89,12 @@ def _codes(
     if own:
         numbers = {refusal: n for n, refusal in enumerate(dict.fromkeys(own.values()), len(refusals) + 1)}
         refusals += numbers
-        codes[np.fromiter(own, np.int64, len(own))] = [numbers[refusal] for refusal in own.values()]
+        # A node that an extender drops without a reason has none of its own: where PreFilter plugins have narrowed the
+        # search, it counts among those that they leave out.
+        is_narrowed = bool(filters.subset_plugins)
+        codes[np.fromiter(own, np.int64, len(own))] = [
+            0 if is_narrowed and not refusal.reasons else numbers[refusal] for refusal in own.values()
+        ]
     if beside:
         # Mostly they refuse for what the class is refused for.
         places = {refusal: number for number, refusal in enumerate(refusals, 1)}

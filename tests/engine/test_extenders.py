@@ -30,6 +30,13 @@ def cluster_with(*extenders: dict[str, Any], nodes: int = 3, **fields: Any) -> C
     return cluster
 
 
+class OnlyTwo(PreFilterPlugin):
+    name = "OnlyTwo"
+
+    def pre_filter(self, pod: PodInfo, view: View) -> NodeSubset:
+        return NodeSubset(frozenset({"n0", "n1"}))
+
+
 def asked(cluster: Cluster, verb: str) -> dict[str, Any]:
     """The body of the only call that is unanswered."""
     call = cluster.write(CallExtender)
@@ -173,12 +180,6 @@ def test_extenders_see_only_pods_that_want_their_resources_and_the_scheduler_lea
 
 
 def test_a_nominated_node_outside_of_the_node_set_is_counted_by_what_an_extender_said_of_it() -> None:
-    class OnlyTwo(PreFilterPlugin):
-        name = "OnlyTwo"
-
-        def pre_filter(self, pod: PodInfo, view: View) -> NodeSubset:
-            return NodeSubset(frozenset({"n0", "n1"}))
-
     cluster = Cluster(OnlyTwo, configuration={"extenders": [extender(filterVerb="filter")]})
     cluster.nodes_like(3)
     cluster.pod("a", nominated="n2")
@@ -186,6 +187,18 @@ def test_a_nominated_node_outside_of_the_node_set_is_counted_by_what_an_extender
     answer(cluster, {"FailedNodes": {"n2": "too new"}})
     answer(cluster, {"FailedNodes": {"n0": "too old", "n1": "too old"}})
     assert "0/3 nodes are available: 1 too new, 2 too old." in cluster.attempt("a").message
+
+
+def test_a_node_dropped_without_a_word_counts_among_those_that_pre_filter_leaves_out() -> None:
+    cluster = Cluster(OnlyTwo, configuration={"extenders": [extender(filterVerb="filter")]})
+    cluster.nodes_like(3)
+    cluster.pod("a")
+    cluster.schedule()
+    answer(cluster, {"FailedNodes": {"n0": "too old"}})
+    assert (
+        "0/3 nodes are available: 1 too old, 2 node(s) didn't satisfy plugin(s) [OnlyTwo]."
+        in cluster.attempt("a").message
+    )
 
 
 def test_the_nominated_node_is_asked_about_alone_and_the_search_goes_on_if_it_will_not_do() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus
+from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus, WriteEvent
 from scheduler.messages.stimuli import Reconciled, ReconciliationStarted, WriteFinished
 from tests.engine.driver import Answerable, Cluster
 
@@ -42,6 +42,15 @@ def test_a_victim_gets_its_condition_before_it_is_deleted() -> None:
     assert cluster.said("low", "Preempted") == []
     cluster.succeed(delete)
     assert cluster.said("low", "Preempted") == [EVENT_NOTE]
+
+
+def test_a_victim_s_event_names_the_preemptor() -> None:
+    cluster = preempting("low")
+    cluster.succeed(cluster.write(PatchPodStatus, "low"))
+    cluster.succeed(cluster.write(DeletePod, "low"))
+    (event,) = [one for one in cluster.sent if isinstance(one, WriteEvent) and one.reason == "Preempted"]
+    assert event.related is not None
+    assert event.related.name == "high"
 
 
 def test_the_least_important_victim_goes_last_and_alone() -> None:

@@ -102,6 +102,8 @@ def test_keys_are_understood_in_any_case(key: str) -> None:
 def test_node_objects_are_read_for_their_names_only_and_unknown_names_are_dropped() -> None:
     items = [{"metadata": {"name": "b"}}, {"metadata": {"name": "stranger"}}, {"metadata": {"name": "b"}}, {}, None]
     assert extender().read_filter(body({"Nodes": {"items": items}}), ["a", "b"]).passed == ("b",)
+    names = body({"NodeNames": ["b", "a", "b"]})
+    assert extender(node_cache_capable=True).read_filter(names, ["a", "b"]).passed == ("b", "a")
 
 
 def test_an_extender_that_keeps_nodes_itself_may_answer_nodes_all_the_same() -> None:
