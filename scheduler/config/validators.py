@@ -60,6 +60,11 @@ def in_range(path: str, value: int, low: int, high: int, detail: str = "") -> tu
     return (invalid(path, value, detail or f"not in valid range [{low}-{high}]"),)
 
 
+def int32(path: str, value: int) -> tuple[Fault, ...]:
+    """A fault unless the value is one of 32 bits, as that of a field of an API object has to be."""
+    return in_range(path, value, -(2**31), 2**31 - 1, f"must be between {-(2**31)} and {2**31 - 1}")
+
+
 def percentage(path: str, value: int | None) -> tuple[Fault, ...]:
     """Faults of a ``percentageOfNodesToScore``; None is valid."""
     return () if value is None else in_range(path, value, 0, 100)

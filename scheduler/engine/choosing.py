@@ -24,7 +24,8 @@ def best(run: Run, feasible: Feasible) -> Generator[Calls, Answers, int]:
         yield from looked(run, PRE_SCORE)
     attempt, only_pre_scored = run.attempt, _NOTHING
     try:
-        if (plugins := run.profile.pre_score_only_plugins) and run.profile.score_plugins:
+        is_compared = run.profile.score_plugins or run.context.extenders
+        if (plugins := run.profile.pre_score_only_plugins) and is_compared:
             only_pre_scored = run_pre_score_only(plugins, run.of_class, feasible.rows)
         is_choice_enough = not run.extenders.scorers and run.depth in (Depth.DECIDE, Depth.PREVIEW)
         if is_choice_enough and feasible.is_sample:

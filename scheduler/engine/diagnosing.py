@@ -103,6 +103,9 @@ def _codes(
         refusals += new
         numbered = np.array([0, *[places[refusal] for refusal in beside.refusals]], np.int32)
         np.copyto(codes, numbered[beside.codes], where=beside.codes != 0)
+    if len(feasible.not_reached):
+        unknown = feasible.not_reached
+        codes[unknown[(unknown != run.refused_first) & ~np.isin(unknown, list(own))]] = 0
     if run.context.placement is not None:
         outside = np.ones(len(codes), np.bool_)
         outside[run.context.placement] = False

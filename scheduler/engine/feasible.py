@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.framework.classes.filters import ClassFilters
-from scheduler.framework.classes.first_refusals import FirstRefusals
+from scheduler.framework.classes.first_refusals import NO_ROWS, FirstRefusals
 from scheduler.framework.classes.nominated_overlay import NO_REFUSALS, RowRefusals
 from scheduler.messages.status import Refusal
 
@@ -14,7 +14,10 @@ from scheduler.messages.status import Refusal
 class Feasible:
     """The rows that are still feasible, and the refusals of the others."""
 
-    __slots__ = ("_of_class", "_rows", "beside_nominated", "is_sample", "is_whole_class", "refusals", "rejectors")
+    __slots__ = (
+        *("_of_class", "_rows", "beside_nominated", "is_sample", "is_whole_class"),
+        *("not_reached", "refusals", "rejectors"),
+    )
 
     def __init__(self, rows: npt.NDArray[np.int64] | FirstRefusals, is_whole_class: bool) -> None:
         """``rows``: the rows, or those of a class, which are listed when they are asked for."""
@@ -33,6 +36,9 @@ class Feasible:
         self.refusals: dict[int, Refusal] = {}
         """... and so do these, of extenders: signed, by row."""
         self.rejectors: frozenset[str] = frozenset()
+        self.not_reached: npt.NDArray[np.int64] = NO_ROWS
+        """Rows that the search did not come by, where extenders may leave none of those that it found: of them nothing
+        is known."""
 
     @property
     def rows(self) -> npt.NDArray[np.int64]:

@@ -46,6 +46,8 @@ class Sample(NamedTuple):
     """How many rows it has looked at."""
     failed: int = -1
     """The row at which it ended in an error; -1: there was none. It does not count as seen."""
+    reached: int = 0
+    """How many candidates it has come by, from its start on."""
 
 
 def take_sample(
@@ -83,9 +85,13 @@ def take_sample(
         first_failing = int(((_places_of(failing, candidates) - start) % count).min())
         if first_failing < seen:
             seen, failed = first_failing, candidates.item((start + first_failing) % count)
-    if refused_first >= 0 and not _is_met(candidates, feasible, start, seen, refused_first):
-        seen += 1
-    return Sample(found, seen, failed)
+    is_one_more = refused_first >= 0 and not _is_met(candidates, feasible, start, seen, refused_first)
+    return Sample(found, seen + is_one_more, failed, seen)
+
+
+def not_reached(candidates: npt.NDArray[np.int64], start: int, reached: int) -> npt.NDArray[np.int64]:
+    """The candidates that a search from place ``start`` on, wrapping, that came by ``reached`` of them did not see."""
+    return np.roll(candidates, -(start % len(candidates)))[reached:]
 
 
 def _places_of(rows: npt.NDArray[np.int64], candidates: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

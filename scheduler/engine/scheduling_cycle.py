@@ -37,7 +37,7 @@ from scheduler.engine.feasible import Feasible
 from scheduler.engine.outcome import NO_NODES, CycleOutcome, NotPlaced, Placed
 from scheduler.engine.post_filter_round import NOT_ASKED, run_post_filters
 from scheduler.engine.reservation import assume_and_reserve, refused_on_one_node
-from scheduler.engine.sampling import nodes_to_find, nothing_scores, percentage_in_force, take_sample
+from scheduler.engine.sampling import nodes_to_find, not_reached, nothing_scores, percentage_in_force, take_sample
 from scheduler.engine.searching import answers_in_steps, before_reserve, looked, parsed, searching_plugins, takes_long
 from scheduler.errors import PluginError, failed_at, type_and_message
 from scheduler.framework.class_run import PRE_FILTER, ClassRun
@@ -299,12 +299,15 @@ def _sample(run: Run, feasible: Feasible) -> Refusal | None:
         candidates = candidates[filters.codes[candidates] != OUTSIDE]
     is_first_enough = nothing_scores(run.profile, context.extenders)
     wanted = 1 if is_first_enough else nodes_to_find(len(candidates), percentage)
-    sample = take_sample(candidates, feasible.rows, context.next_start, wanted, run.refused_first, failing)
-    context.next_start = (context.next_start + sample.seen) % context.total_nodes
+    start = context.next_start
+    sample = take_sample(candidates, feasible.rows, start, wanted, run.refused_first, failing)
+    context.next_start = (start + sample.seen) % context.total_nodes
     attempt.evaluated_nodes = sample.seen
     if len(sample.rows) < feasible.count:
         feasible.rows = sample.rows
         feasible.is_whole_class, feasible.is_sample = False, True
+        if run.extenders.filters:
+            feasible.not_reached = not_reached(candidates, start, sample.reached)
     return feasible.error_on(filters, sample.failed) if sample.failed >= 0 else None
 
 

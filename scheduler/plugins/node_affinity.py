@@ -36,6 +36,7 @@ from scheduler.cluster.node_matching import (
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
+from scheduler.config.validators import int32
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.findings import Cause, RowArray, grouped, label_values
 from scheduler.framework.plugin import (
@@ -331,6 +332,9 @@ def _faults(added: NodeAffinityFields, path: str) -> Iterator[tuple[str, str]]:
         for fault in parse_node_selector(added.required).faults:
             place, _, message = fault.partition(": ")
             yield f"{path}.{_REQUIRED}.{place}", message
+    for index, term in enumerate(added.preferred):
+        for found in int32(f"{path}.{_PREFERRED}[{index}].weight", term.weight):
+            yield found.path, found.message
     try:
         parse_preferred_terms(added.preferred)
     except SelectorError as error:

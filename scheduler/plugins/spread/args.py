@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from scheduler.config.field_faults import child, duplicate, forbidden, invalid, not_supported, required
-from scheduler.config.validators import label_name
+from scheduler.config.validators import int32, label_name
 from scheduler.errors import Fault
 from scheduler.objects.pod import TopologySpreadConstraint
 
@@ -57,6 +57,8 @@ def args_faults(args: PodTopologySpreadArgs, path: str) -> Iterator[Fault]:
 def _constraint_faults(constraint: TopologySpreadConstraint, place: str) -> Iterator[Fault]:
     if constraint.max_skew <= 0:
         yield invalid(f"{place}.maxSkew", constraint.max_skew, "not in valid range (0, inf)")
+    yield from int32(f"{place}.maxSkew", constraint.max_skew)
+    yield from int32(f"{place}.minDomains", constraint.min_domains or 0)
     if constraint.topology_key:
         yield from label_name(f"{place}.topologyKey", constraint.topology_key)
     else:
