@@ -92,12 +92,13 @@ class DefaultPreemption(PreEnqueuePlugin, PreemptionPlugin):
 
     def _answer_of_group(self, context: PostFilterContext) -> PostFilterAnswer | None:
         """The answer for a member of a group that does not preempt for itself."""
-        group = context.view.groups.of(context.pod)
+        groups, pod = context.view.groups, context.pod
+        group, api = groups.of(pod), groups.api_of(pod)
         if group is not None and group.has_constraints:
             return BOUND_TO_PLACEMENTS
-        if group is not None and group.preempts_as_one:
-            return LEFT_TO_THE_GROUP
-        return None
+        # While there is no such group its API decides, as the gate does in kube-scheduler.
+        is_left = group.preempts_as_one if group is not None else api is not None and api.preempts_as_one
+        return LEFT_TO_THE_GROUP if is_left else None
 
     def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer:
         return conclude(context, candidates, context.policy)

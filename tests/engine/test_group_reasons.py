@@ -55,3 +55,15 @@ def test_pods_whose_node_is_gone_are_no_victims_of_a_group() -> None:
     cluster.schedule_all()
     assert cluster.writes(DeletePod) == []
     assert cluster.conditions() == [("False", "Unschedulable", f"pod group is unschedulable, {NO_CANDIDATES}")]
+
+
+def test_a_pod_that_names_a_group_preempts_not_for_itself_while_there_is_no_such_group() -> None:
+    """Without GangScheduling nothing else keeps it from being tried."""
+    profile = {"plugins": {"multiPoint": {"disabled": [{"name": "GangScheduling"}]}}}
+    cluster = Gangs(f"{GANGS},{PREEMPTION}", configuration={"profiles": [profile]})
+    cluster.node("n", cpu="1")
+    cluster.pod("less-important", cpu="1", node="n", priority=0)
+    cluster.member("a", cpu="1", priority=10)
+    cluster.schedule_all()
+    assert cluster.writes(PatchPodStatus, "less-important") == []
+    assert cluster.attempt("a").message.endswith("preemption: not eligible due to workload aware preemption enabled")

@@ -65,11 +65,15 @@ class Groups:
 
     def key_of(self, pod: PodInfo) -> str:
         """``namespace/name`` of the pod's group; "" without one."""
+        api = self.api_of(pod)
+        return "" if api is None else f"{pod.namespace}/{api.name_in(pod.pod)}"
+
+    def api_of(self, pod: PodInfo) -> GroupApi | None:
+        """The first API in which the pod names a group, whether an object describes that or not."""
         for api in self._apis:
-            name = api.name_in(pod.pod)
-            if name:
-                return f"{pod.namespace}/{name}"
-        return ""
+            if api.name_in(pod.pod):
+                return api
+        return None
 
     def get(self, key: str) -> Group | None:
         """The group that this ``namespace/name`` stands for, in the first API that has one; None while no object

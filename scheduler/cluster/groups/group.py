@@ -95,3 +95,5 @@ class GroupApi(msgspec.Struct, frozen=True):
     read: Callable[[ApiObject], Group]
     has_claims: bool = False
     """Whether its groups may have ResourceClaims of their own."""
+    preempts_as_one: bool = False
+    """Whether no pod that names a group preempts for itself, also while no object describes the group."""

@@ -19,7 +19,7 @@ def v1alpha2(*, reads_constraints: bool, preempts_as_one: bool, has_claims: bool
     WorkloadAwarePreemption, without which a disruption mode demands nothing. ``has_claims``: the gate
     DRAWorkloadResourceClaims."""
     reader = _Reader(reads_constraints, preempts_as_one, has_claims)
-    return GroupApi(Kind.POD_GROUP, name_in_v1alpha2, reader, has_claims)
+    return GroupApi(Kind.POD_GROUP, name_in_v1alpha2, reader, has_claims, preempts_as_one)
 
 
 def name_in_v1alpha2(pod: Pod) -> str:
