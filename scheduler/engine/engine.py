@@ -67,7 +67,7 @@ from scheduler.messages.stimuli import (
 from scheduler.objects.pod import Pod
 from scheduler.objects.steps import Steps, run_to_end
 from scheduler.queue.cluster_events import ASSIGNED_POD_DELETE
-from scheduler.queue.handlers import OurPods
+from scheduler.queue.our_pods import OurPods
 from scheduler.queue.queued_pod import QueuedPod
 
 Handler = Callable[[Any, Now], Sequence[Step]]

@@ -123,6 +123,11 @@ def forked(context: CycleContext) -> CycleContext:
     return replace(fork, assumptions=assumptions, kept=Kept(), asks_for=GroupTicket())
 
 
+def not_found(key: str) -> str:
+    """The error where no object describes the group with this ``namespace/name``."""
+    return f'podgroup.scheduling.k8s.io "{key.partition("/")[2]}" not found'
+
+
 def search(context: CycleContext, unit: GroupUnit, now: Now) -> Search:
     """The trial that counts. ``context`` is that of a fork, made for this search."""
     generator = unit.profile.placement_generator
@@ -130,8 +135,7 @@ def search(context: CycleContext, unit: GroupUnit, now: Now) -> Search:
         return (yield from _try_members(context, unit, now))
     group = context.cache.groups.get(unit.key)
     if group is None:
-        name = unit.key.partition("/")[2]
-        return Trial(GroupResult.ERROR, f'podgroup.scheduling.k8s.io "{name}" not found')
+        return Trial(GroupResult.ERROR, not_found(unit.key))
     began = context.stopwatch()
     try:
         found = generator.placements(group, context.cache.view)

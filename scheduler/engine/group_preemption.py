@@ -31,7 +31,7 @@ from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.extender_round import Answers, Calls
 from scheduler.engine.group_attempt import GroupResult
 from scheduler.engine.group_commit import Latest
-from scheduler.engine.group_cycle import PAUSE, GroupUnit, Search, Trial, forked, search
+from scheduler.engine.group_cycle import PAUSE, GroupUnit, Search, Trial, forked, not_found, search
 from scheduler.engine.group_standing import Standing, holds, is_local, is_one_class, put_back, take_away
 from scheduler.engine.outcome import NotPlaced
 from scheduler.framework.post_filter import CLEAR_NOMINATION, PutOff, Remove, WholeGroup, nominate
@@ -58,7 +58,9 @@ def search_with_preemption(context: CycleContext, unit: GroupUnit, now: Now) -> 
     if trial.result is not GroupResult.UNSCHEDULABLE:
         return trial
     group = context.cache.groups.get(unit.key)
-    if group is None or not group.preempts_as_one:
+    if group is None:
+        trial.result = GroupResult.ERROR
+        trial.message = f"failed to get pod group object: {not_found(unit.key)}"
         return trial
     if any(context.nominator.nominated_node(member.uid) for member in unit.members):
         # In its room, members that concern each other may fit one after the other, and not beside those that are yet to

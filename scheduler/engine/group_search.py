@@ -24,5 +24,6 @@ def searched(context: CycleContext, unit: GroupUnit, now: Now, *, may_preempt: b
         return Trial(message=f"resource gap: {gap}")
     if not may_preempt:
         return (yield from search(context, replace(unit, profile=replace(unit.profile, post_filter_plugins=())), now))
-    starts = search_with_preemption if group is not None and group.preempts_as_one else search
+    as_one = context.cache.groups.preempts_as_one(unit.members[0].queued.info)
+    starts = search_with_preemption if as_one else search
     return (yield from starts(context, unit, now))

@@ -28,9 +28,10 @@ from scheduler.framework.plugin_ports import WaitingPod
 from scheduler.framework.post_filter import Kept
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
-from scheduler.queue.handlers import EventHandlers, OurPods
+from scheduler.queue.handlers import EventHandlers
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.metrics import QueueMetrics
+from scheduler.queue.our_pods import OurPods
 from scheduler.queue.queue_settings import QueuePlugins
 from scheduler.queue.scheduling_queue import SchedulingQueue
 

@@ -105,11 +105,10 @@ class Watching(Struct, frozen=True):
 
     def _apply_observed(self, kind: Kind, obj: ApiObject, now: Now) -> Sequence[Step]:
         aftermath = self._handlers.on_observed(kind, obj, now)
-        if aftermath.reject_waiting:
-            return [RejectWaiting(aftermath.reject_waiting)]
+        steps: Sequence[Step] = [RejectWaiting(aftermath.reject_waiting)] if aftermath.reject_waiting else ()
         if aftermath.confirmation is not None and isinstance(obj, Pod):
-            return self._bindings.shown(obj.metadata.uid, obj.node_name, now)
-        return ()
+            return [*steps, *self._bindings.shown(obj.metadata.uid, obj.node_name, now)]
+        return steps
 
     def deleted(self, stimulus: ObjectDeleted, now: Now) -> Sequence[Step]:
         obj = stimulus.object

@@ -92,13 +92,11 @@ class DefaultPreemption(PreEnqueuePlugin, PreemptionPlugin):
 
     def _answer_of_group(self, context: PostFilterContext) -> PostFilterAnswer | None:
         """The answer for a member of a group that does not preempt for itself."""
-        groups, pod = context.view.groups, context.pod
-        group, api = groups.of(pod), groups.api_of(pod)
+        groups = context.view.groups
+        group = groups.of(context.pod)
         if group is not None and group.has_constraints:
             return BOUND_TO_PLACEMENTS
-        # While there is no such group its API decides, as the gate does in kube-scheduler.
-        is_left = group.preempts_as_one if group is not None else api is not None and api.preempts_as_one
-        return LEFT_TO_THE_GROUP if is_left else None
+        return LEFT_TO_THE_GROUP if groups.preempts_as_one(context.pod) else None
 
     def conclude(self, context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer:
         return conclude(context, candidates, context.policy)

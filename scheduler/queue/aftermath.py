@@ -20,8 +20,6 @@ class Aftermath(Struct, frozen=True):
     reject_waiting: str = ""
     """UID of a pod that waits in Permit although it is being deleted: reject it with the message ``removed``; its
     binding cycle cleans up."""
-    forgotten: PodInfo | None = None
-    """An assumed pod that was being deleted: it no longer counts, and its bind may fail later by itself."""
 
 
 NOTHING = Aftermath()

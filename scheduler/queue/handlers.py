@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.effects import Effect
@@ -37,19 +37,12 @@ from scheduler.queue.cluster_events import (
 )
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.nominated_room import NominatedRoom
+from scheduler.queue.our_pods import OurPods
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue
 from scheduler.queue.story import Place
 from scheduler.queue.versions import is_overtaken, is_same_version
 from scheduler.queue.waking import OnlyIf
-
-
-class OurPods(Struct, frozen=True):
-    """Whose pods count: ``profile_names`` are the scheduler names that are ours; with ``counts_foreign_nominations``
-    the nominations of other schedulers' pods count too (``nominations: all``)."""
-
-    profile_names: frozenset[str]
-    counts_foreign_nominations: bool = False
 
 
 class EventHandlers:
@@ -106,7 +99,10 @@ class EventHandlers:
         """The watch or a list shows an object, new, changed, or as it was."""
         self._begun = self._stopwatch() if self._stopwatch is not None else 0.0
         if isinstance(obj, Pod):
-            return self._pod_observed(obj, now)
+            info = PodInfo(obj)
+            gone = self._predecessor_gone(info, now)
+            aftermath = self._pod_observed(info, now)
+            return aftermath if gone is NOTHING else replace(aftermath, reject_waiting=gone.reject_waiting)
         if isinstance(obj, Node):
             self._node_observed(obj, now)
             return NOTHING
@@ -172,14 +168,18 @@ class EventHandlers:
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 
-    def _pod_observed(self, pod: Pod, now: Now) -> Aftermath:
-        info = PodInfo(pod)
+    def _predecessor_gone(self, info: PodInfo, now: Now) -> Aftermath:
+        """The end of the pod that was known by this name, if it was made again, or is bound no longer or elsewhere, as
+        when etcd was restored from a backup."""
         old = self._known_pods.get(info.key)
-        if old is not None and (old.uid != info.uid or old.node_name not in ("", info.node_name)):
-            # It was made again, or is bound no longer or elsewhere, as when etcd was restored from a backup.
-            self._pod_deleted(old, True, now)
-            self._queue.finish_waking()
-            old = None
+        if old is None or (old.uid == info.uid and old.node_name in ("", info.node_name)):
+            return NOTHING
+        aftermath = self._pod_deleted(old, True, now)
+        self._queue.finish_waking()
+        return aftermath
+
+    def _pod_observed(self, info: PodInfo, now: Now) -> Aftermath:
+        old, pod = self._known_pods.get(info.key), info.pod
         if pod.is_finished:
             return self._pod_deleted(info, False, now) if old is not None else NOTHING
         self._known_pods.put(info)
@@ -288,15 +288,13 @@ class EventHandlers:
 
     def _assumed_pod_deleted(self, uid: str, now: Now) -> Aftermath:
         """Free the room of an assumed pod that terminates."""
-        held = self._cache.placed(uid)
-        if self._bindings.waits_in_permit(uid):
-            aftermath = Aftermath(reject_waiting=uid)
-        else:
-            aftermath = Aftermath(forgotten=self._cache.forget(uid))
+        held, is_waiting = self._cache.placed(uid), self._bindings.waits_in_permit(uid)
+        if not is_waiting:
+            self._cache.forget(uid)
         self._queue.move_all(ASSIGNED_POD_DELETE, held, None, now)
         self.claim_writes.announce_devices(now)
         self._handled(PENDING_POD_DELETE)
-        return aftermath
+        return Aftermath(reject_waiting=uid) if is_waiting else NOTHING
 
     def _is_ours(self, info: PodInfo) -> bool:
         return info.pod.spec.scheduler_name in self._ours.profile_names

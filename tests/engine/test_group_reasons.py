@@ -66,4 +66,7 @@ def test_a_pod_that_names_a_group_preempts_not_for_itself_while_there_is_no_such
     cluster.member("a", cpu="1", priority=10)
     cluster.schedule_all()
     assert cluster.writes(PatchPodStatus, "less-important") == []
-    assert cluster.attempt("a").message.endswith("preemption: not eligible due to workload aware preemption enabled")
+    assert cluster.reason_of("a") == (
+        "SchedulerError",
+        'failed to get pod group object: podgroup.scheduling.k8s.io "g" not found',
+    )

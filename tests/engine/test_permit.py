@@ -106,6 +106,19 @@ def test_a_pod_deleted_while_it_waits_is_removed_without_a_word() -> None:
     assert not cluster.engine.bindings.under_way
 
 
+def test_a_pod_made_again_unseen_while_it_waits_gives_its_room_to_the_new_one() -> None:
+    """The watch has missed the deletion, and shows another pod of the name."""
+    cluster = Cluster(waiting())
+    cluster.node("n", cpu="2")
+    cluster.pod("a", cpu="2")
+    cluster.schedule()
+    cluster.pod("a", cpu="2", uid="pod-a2")
+    assert cluster.attempt("a").message == "0/1 nodes are available: 1 removed."
+    assert not cluster.engine.bindings.under_way
+    cluster.schedule()
+    assert [waiter.pod.uid for waiter in cluster.engine.bindings.under_way] == ["pod-a2"]
+
+
 def test_a_pod_preempted_while_it_waits_goes_back_to_the_queue_and_lives() -> None:
     cluster = Cluster(waiting())
     cluster.node("n", cpu="2")

@@ -26,11 +26,12 @@ from scheduler.messages.now import Now
 from scheduler.objects.kinds import Kind, decode
 from scheduler.queue.cluster_events import pod_events
 from scheduler.queue.gates import Gates
-from scheduler.queue.handlers import EventHandlers, OurPods
+from scheduler.queue.handlers import EventHandlers
 from scheduler.queue.hints import HintMap, registrations_of
 from scheduler.queue.in_flight import KeptEvent
 from scheduler.queue.known_pods import KnownPods
 from scheduler.queue.metrics import QueueMetrics
+from scheduler.queue.our_pods import OurPods
 from scheduler.queue.queue_settings import QueuePlugins, QueueSettings
 from scheduler.queue.queued_pod import QueuedPod
 from scheduler.queue.scheduling_queue import SchedulingQueue

@@ -88,6 +88,15 @@ class Groups:
         key = self.key_of(pod)
         return self.get(key) if key else None
 
+    def preempts_as_one(self, pod: PodInfo) -> bool:
+        """Whether victims are sought for the pod's group as a whole. While there is no such group its API decides, as
+        the gate does in kube-scheduler."""
+        group = self.of(pod)
+        if group is not None:
+            return group.preempts_as_one
+        api = self.api_of(pod)
+        return api is not None and api.preempts_as_one
+
     def members(self, key: str) -> Members:
         """Not to be changed."""
         members: Members = self._members.get(key, _NO_MEMBERS)
