@@ -53,12 +53,24 @@ class Places:
                 return Place.BACKOFF if record.rejectors else Place.ERROR_BACKOFF
             self.make_active(record, label, time)
             return Place.ACTIVE
-        if not len(self.pool):
-            self._flushes.done(time)
-        self.pool.put(record)
+        self._pool(record, time)
         if is_new_to_pool:
             self._facts.incoming["unschedulable", label] += 1
         return Place.GATED if record.is_gated else Place.UNSCHEDULABLE
+
+    def replace_gates(self, pre_enqueue: PreEnqueue, time: int) -> None:
+        """Other gates from now on: those also hold pods that are in active or back-off, as after a restart."""
+        self.pre_enqueue = pre_enqueue
+        waiting = [entry.record for entries in self._heaped for entry in entries.values()]
+        for record in filter(None, waiting):
+            if not self._passes_gates(record):
+                self.take_out(record)
+                self._pool(record, time)
+
+    def _pool(self, record: QueuedPod, time: int) -> None:
+        if not len(self.pool):
+            self._flushes.done(time)
+        self.pool.put(record)
 
     def make_active(self, record: QueuedPod, label: str, time: int) -> None:
         self.note_ready(record, time)

@@ -91,13 +91,13 @@ class SchedulingQueue(QueueListing):
         super().__init__(places, in_flight, timed, plugins.hints, clock)
 
     def reconfigure(self, hints: HintMap, pre_enqueue: PreEnqueue, settings: QueueSettings, now: Now) -> None:
-        """Replaces plugins and durations. All pods of the pool are activated, since what held them back may be gone.
-        Taking pods early from the back-off and the sort order stay as they were.
+        """Replaces plugins and durations. All pods of the pool are activated, since what held them back may be gone;
+        others are held where a gate is new. Taking pods early from the back-off and the sort order stay as they were.
         """
         self.finish_waking()
         self.waking = Waking(settings.steps_a_slice)
         self._hints = hints
-        self._places.pre_enqueue = pre_enqueue
+        self._places.replace_gates(pre_enqueue, self.clock.read(now))
         self._settings = replace(settings, pops_from_backoff=self._settings.pops_from_backoff)
         backoff = self._places.backoff
         backoff.set_limits(round(settings.initial_backoff * SECOND), round(settings.maximum_backoff * SECOND))
