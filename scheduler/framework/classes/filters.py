@@ -201,10 +201,9 @@ class ClassFilters:
             asked.append(slot)
             answer, name = slot.answer, slot.name
             if isinstance(answer, Refusal):
-                # After an Unschedulable the others still run: preemption needs their states. Users see the last
-                # refusal, but an event that helps with any of them may help the pod.
-                rejectors = (name,) if slot is last else (*self.pre_rejectors, name)
-                self.pre_refusal, self.pre_rejectors = answer.by(name), rejectors
+                # After an Unschedulable the others still run: preemption needs their states. The last refusal counts:
+                # no event helps the pod that does not help with that one.
+                self.pre_refusal, self.pre_rejectors = answer.by(name), (name,)
             elif isinstance(answer, NodeSubset):
                 only = answer.names if only is None else only & answer.names
                 restricting.append(name)
