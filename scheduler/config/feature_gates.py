@@ -19,6 +19,7 @@ HONOURED: Final = frozenset(
         "GenericWorkload",
         "NodeDeclaredFeatures",
         "SchedulerPopFromBackoffQ",
+        "StorageCapacityScoring",
         "TaintTolerationComparisonOperators",
         "TopologyAwareWorkloadScheduling",
         "WorkloadAwarePreemption",
@@ -42,7 +43,6 @@ DECIDING: Final = frozenset(
         "MatchLabelKeysInPodTopologySpread",
         "NominatedNodeNameForExpectation",
         "PodLevelResources",
-        "StorageCapacityScoring",
         "VolumeLimitScaling",
     }
 )

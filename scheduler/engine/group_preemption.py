@@ -59,7 +59,7 @@ def search_with_preemption(context: CycleContext, unit: GroupUnit, now: Now) -> 
         return trial
     group = context.cache.groups.get(unit.key)
     if group is None:
-        if not _may_preempt(unit):
+        if not _has_preemption(unit):
             return _refused(trial, NOT_REGISTERED)
         trial.result = GroupResult.ERROR
         trial.message = f"failed to get pod group object: {not_found(unit.key)}"
@@ -112,13 +112,13 @@ def _make_room(context: CycleContext, unit: GroupUnit, group: Group, failed: Tri
     return _waiting(failed, unit, group, giving, now)
 
 
-def _may_preempt(unit: GroupUnit) -> bool:
+def _has_preemption(unit: GroupUnit) -> bool:
     return any(plugin.name == PREEMPTION_PLUGIN for plugin in unit.profile.post_filter_plugins)
 
 
 def _why_not(unit: GroupUnit, group: Group, pods: Iterable[PodInfo]) -> str:
     """Why the group must not preempt at all; "" if it may."""
-    if not _may_preempt(unit):
+    if not _has_preemption(unit):
         return NOT_REGISTERED
     if group.demands_topology:
         return NOT_IN_PLACEMENTS

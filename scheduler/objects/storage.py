@@ -221,6 +221,11 @@ class CSIStorageCapacity(ApiObject, frozen=True):
         written = self.maximum_volume_size if self.maximum_volume_size is not None else self.capacity
         return parse(written) if written is not None else None
 
+    @property
+    def free(self) -> int | None:
+        """The capacity that is free, exact, in nano-bytes; None if unknown. Raises `InvalidQuantity`."""
+        return parse(self.capacity) if self.capacity is not None else None
+
 
 class VolumeAttachmentSource(ApiStruct, frozen=True):
     persistent_volume_name: str | None = None

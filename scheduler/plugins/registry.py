@@ -27,6 +27,7 @@ from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.scheduling_gates import SchedulingGates
 from scheduler.plugins.spread.pod_topology_spread import ComparingPodTopologySpread, PodTopologySpread
 from scheduler.plugins.taint_toleration import ComparingTaintToleration, TaintToleration
+from scheduler.plugins.volume_binding.capacity_scores import CapacityScoringVolumeBinding
 from scheduler.plugins.volume_binding.volume_binding import VolumeBinding
 from scheduler.plugins.volume_restrictions import VolumeRestrictions
 from scheduler.plugins.volume_zone import VolumeZone
@@ -55,12 +56,15 @@ BUILT_IN: tuple[type[Plugin], ...] = (
 )
 
 
-WITH_COMPARISON_OPERATORS: Mapping[type[Plugin], type[Plugin]] = {
-    TaintToleration: ComparingTaintToleration,
-    PodTopologySpread: ComparingPodTopologySpread,
+FORMS: Mapping[str, Mapping[type[Plugin], type[Plugin]]] = {
+    "StorageCapacityScoring": {VolumeBinding: CapacityScoringVolumeBinding},
+    "TaintTolerationComparisonOperators": {
+        TaintToleration: ComparingTaintToleration,
+        PodTopologySpread: ComparingPodTopologySpread,
+    },
 }
-"""What takes a plugin's place with the gate TaintTolerationComparisonOperators. NodeUnschedulable needs no such form:
-the taint that it asks about has an empty value, which no comparison matches."""
+"""A feature gate, and what takes a plugin's place while it is on. NodeUnschedulable needs no form that compares
+tolerations: the taint that it asks about has an empty value, which no comparison matches."""
 
 BEHIND_GATES: tuple[tuple[str, type[Plugin]], ...] = (
     ("GangScheduling", GangScheduling),
@@ -75,8 +79,11 @@ def registry(added: Iterable[type[Plugin]] = (), gates: FeatureGates | None = No
 
     Raises ConfigurationError if two plugins have the same name.
     """
-    compares = gates is not None and gates.enabled("TaintTolerationComparisonOperators")
-    built_in = [WITH_COMPARISON_OPERATORS.get(plugin, plugin) for plugin in BUILT_IN] if compares else BUILT_IN
+    forms: dict[type[Plugin], type[Plugin]] = {}
+    for gate, instead in FORMS.items():
+        if gates is not None and gates.enabled(gate):
+            forms |= instead
+    built_in = [forms.get(plugin, plugin) for plugin in BUILT_IN]
     gated = [plugin for gate, plugin in BEHIND_GATES if gates is not None and gates.enabled(gate)]
     by_name: dict[str, type[Plugin]] = {}
     for plugin in (*built_in, *gated, *added):

@@ -93,13 +93,13 @@ def test_setting_a_stable_or_deprecated_gate_warns() -> None:
 
 
 def test_a_gate_that_changes_decisions_in_a_way_that_is_not_supported_is_refused() -> None:
-    assert faults("StorageCapacityScoring=true,DRAExtendedResource=false") == [
+    assert faults("VolumeLimitScaling=true,DRAExtendedResource=false") == [
         "feature gate DRAExtendedResource=false is not supported by Tandem, which decides as with "
         "DRAExtendedResource=true",
-        "feature gate StorageCapacityScoring=true is not supported by Tandem, which decides as with "
-        "StorageCapacityScoring=false",
+        "feature gate VolumeLimitScaling=true is not supported by Tandem, which decides as with "
+        "VolumeLimitScaling=false",
     ]
-    assert parse_feature_gates("StorageCapacityScoring=false,DRAExtendedResource=true").warnings == ()
+    assert parse_feature_gates("VolumeLimitScaling=false,DRAExtendedResource=true").warnings == ()
 
 
 def test_a_whole_stage_is_refused_where_it_would_switch_such_a_gate() -> None:

@@ -226,8 +226,16 @@ class CapacityPool:
 
     def has(self, size: int, labels: Mapping[str, str]) -> bool:
         """Whether a volume of ``size`` (nano-bytes) can be made for a node with these labels."""
-        return any(
-            self._selectors[name].matches(labels)
-            for listed in self._by_label.lists(labels)
-            for _, name in listed[bisect_left(listed, (size, "")) :]
-        )
+        return any(True for _ in self._for_node(size, labels))
+
+    def smallest(self, size: int, labels: Mapping[str, str]) -> str | None:
+        """``namespace/name`` of the smallest that such a volume can be made from; kube-scheduler takes any of them."""
+        found = min(self._for_node(size, labels), default=None)
+        return None if found is None else found[1]
+
+    def _for_node(self, size: int, labels: Mapping[str, str]) -> Iterator[tuple[int, str]]:
+        """Those that a volume of ``size`` can be made from for a node with these labels, with their limits."""
+        for listed in self._by_label.lists(labels):
+            for limit, name in listed[bisect_left(listed, (size, "")) :]:
+                if self._selectors[name].matches(labels):
+                    yield limit, name

@@ -138,6 +138,10 @@ class DelayedClaims:
         # kube-scheduler's sort leaves the order of equal sizes open; here it is that of the pod's volumes.
         self._to_match = sorted((each for each in prepared if each.claim.selected_node is None), key=lambda c: c.size)
 
+    def prepared(self, claim: PersistentVolumeClaim) -> DelayedClaim:
+        """What is known of one of them."""
+        return next(each for each in (*self.to_make, *self._to_match) if each.claim.key == claim.key)
+
     def sources(self, labels: Mapping[str, str]) -> Sources:
         """The answer of a node with these labels that no other selected node forbids.
 

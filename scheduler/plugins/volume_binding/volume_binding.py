@@ -12,7 +12,7 @@ Before the bind, the volume gets its ``claimRef`` or the claim its ``volume.kube
 only to the version that was decided on, and the pod waits until the claims are bound.
 
 Arguments: ``bindTimeoutSeconds``, how long it waits (600; 0: not at all). ``shape`` needs the feature gate
-StorageCapacityScoring, which is off: nodes are not scored.
+StorageCapacityScoring (``capacity_scores.py``); without it nodes are not scored.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from scheduler.cluster.view import View
 from scheduler.cluster.volumes.reserved import Release
 from scheduler.config.field_faults import invalid
 from scheduler.config.types import Int32, Int64
+from scheduler.errors import Fault
 from scheduler.framework.events import EventRegistration
 from scheduler.framework.findings import RowArray, grouped
 from scheduler.framework.likeness import AlikeState, Likeness
@@ -84,6 +85,14 @@ class VolumeBindingArgs(msgspec.Struct, frozen=True, rename="camel"):
     shape: tuple[UtilizationShapePoint, ...] | None = None
 
 
+def timeout_faults(args: VolumeBindingArgs, path: str) -> list[Fault]:
+    """The faults of ``bindTimeoutSeconds``."""
+    if args.bind_timeout_seconds >= 0:
+        return []
+    rule = "invalid BindTimeoutSeconds, should not be a negative value"
+    return [invalid(f"{path}.bindTimeoutSeconds", args.bind_timeout_seconds, rule)]
+
+
 class Claims(Struct, AlikeState, frozen=True):
     """Claims that are bound, and how those that are not can be."""
 
@@ -114,10 +123,7 @@ class VolumeBinding(
 
     @classmethod
     def validate_args(cls, args: VolumeBindingArgs, path: str) -> tuple[tuple[str, str], ...]:
-        faults = []
-        if args.bind_timeout_seconds < 0:
-            rule = "invalid BindTimeoutSeconds, should not be a negative value"
-            faults.append(invalid(f"{path}.bindTimeoutSeconds", args.bind_timeout_seconds, rule))
+        faults = timeout_faults(args, path)
         if args.shape is not None:
             rule = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
             faults.append(invalid(f"{path}.shape", msgspec.to_builtins(args.shape), rule))
