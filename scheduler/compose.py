@@ -206,5 +206,6 @@ def engine_settings(configuration: Configuration) -> EngineSettings:
         ),
         percentage_of_nodes_to_score=kube.percentage_of_nodes_to_score,
         tandem=tandem,
+        announces_nodes=configuration.gates.enabled("NominatedNodeNameForExpectation"),
         group_apis=group_apis(configuration),
     )

@@ -18,6 +18,7 @@ HONOURED: Final = frozenset(
         "GangScheduling",
         "GenericWorkload",
         "NodeDeclaredFeatures",
+        "NominatedNodeNameForExpectation",
         "SchedulerPopFromBackoffQ",
         "StorageCapacityScoring",
         "TaintTolerationComparisonOperators",
@@ -41,7 +42,6 @@ DECIDING: Final = frozenset(
         "DRAResourceClaimDeviceStatus",
         "DRASchedulerFilterTimeout",
         "MatchLabelKeysInPodTopologySpread",
-        "NominatedNodeNameForExpectation",
         "PodLevelResources",
         "VolumeLimitScaling",
     }

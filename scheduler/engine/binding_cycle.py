@@ -29,7 +29,7 @@ from scheduler.engine.internal import AttemptSettled, BindingFailed, CancelBindi
 from scheduler.engine.machine import Claims, Part, ReadsView
 from scheduler.engine.outcome import GroupPermitted, NotPlaced, Placed
 from scheduler.engine.permit_waits import PermitWaits
-from scheduler.engine.pre_bind import announce, ask_progress, nomination, pre_flight, refused, start_next
+from scheduler.engine.pre_bind import announce, ask_progress, nomination, pre_flight, refused, start_next, unannounced
 from scheduler.engine.tickets import BindingTicket, Tickets
 from scheduler.errors import failed_at
 from scheduler.extenders.answers import ExtenderError
@@ -64,6 +64,9 @@ class BindingCycles:
         tickets=frozenset({BindingTicket}),
         deadlines=frozenset({PermitDeadline, PreBindPoll, BindAgain}),
     )
+
+    announces_nodes = True
+    """Whether a pod's status names its node while it waits before its bind; set before the first binding."""
 
     def __init__(
         self, cache: ReadsView, tickets: Tickets, deadlines: Deadlines, binders: Sequence[Extender] = ()
@@ -111,7 +114,7 @@ class BindingCycles:
         problem = pre_flight(binding, placed.unconcerned, self._cache.view)
         if problem is not None:
             return self._fail(binding, problem)
-        steps = nomination(binding)
+        steps = nomination(binding) if self.announces_nodes else unannounced(binding)
         if binding.waits:
             binding.become(BindingState.PERMIT_WAIT)
             binding.waits_since = now.monotonic

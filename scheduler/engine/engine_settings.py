@@ -16,6 +16,9 @@ class EngineSettings(Struct, frozen=True):
     percentage_of_nodes_to_score: int | None = None
     tandem: TandemConfiguration = TandemConfiguration()
     class_cache_bytes: int = 48 * 2**20
+    announces_nodes: bool = True
+    """The gate NominatedNodeNameForExpectation: whether a pod's status names its node while it waits before its bind;
+    fixed at the start."""
     group_apis: tuple[GroupApi, ...] = ()
     """The APIs that name groups of pods; fixed at the start."""
 

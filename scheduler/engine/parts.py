@@ -67,6 +67,7 @@ class EngineParts:
         self.nominator = self.cache.nominator
         binders = tuple(extender for extender in extenders if extender.has_bind)
         self.bindings = BindingCycles(self.cache, self.tickets, self.deadlines, binders)
+        self.bindings.announces_nodes = settings.announces_nodes
         self.room = MakingRoom(
             RoomReads(self.cache, self.known_pods, self.nominator, self.bindings),
             self.tickets,

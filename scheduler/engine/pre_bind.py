@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from scheduler.cluster.devices.special_claims import special_claim_uid
 from scheduler.cluster.view import View
 from scheduler.engine.attempt import DeviceWait
@@ -48,6 +50,14 @@ def nomination(binding: Binding) -> list[Step]:
     if not (binding.work or binding.waits) or pod.pod.status.nominated_node_name == pod.node_name:
         return []
     return [NominationChanged(binding.reference, pod.node_name, not binding.waits and _carries_nomination(binding))]
+
+
+def unannounced(binding: Binding) -> list[Step]:
+    """The same where no write may name the node before the bind."""
+    for place, (plugin, flight) in enumerate(binding.work):
+        writes = [replace(one, nominated_node="") if isinstance(one, CreateClaim) else one for one in flight.writes]
+        binding.work[place] = plugin, replace(flight, writes=tuple(writes))
+    return []
 
 
 def _carries_nomination(binding: Binding) -> bool:

@@ -262,6 +262,20 @@ def test_the_expected_node_of_a_pod_that_gets_a_claim_is_written_with_the_claims
     assert (announced, made) == ((["n"], []) if permits else ([], [("n", 1)]))
 
 
+def test_with_the_gate_off_no_write_names_the_expected_node_before_the_bind() -> None:
+    cluster = Cluster(
+        scripted("Waits", permit=lambda pod, node: Wait(10)), gates="NominatedNodeNameForExpectation=false"
+    )
+    cluster.node("n")
+    cluster.show(build(DeviceClass, device_class("gpus", "true")))
+    cluster.show(build(ResourceSlice, resource_slice("n", gpu("gpu-0"))))
+    cluster.pod("a", requests={"deviceclass.resource.kubernetes.io/gpus": "1"})
+    cluster.schedule()
+    assert cluster.writes(PatchPodStatus, "a") == []
+    cluster.allow("a", "Waits")
+    assert [one.nominated_node for one in cluster.sent if isinstance(one, CreateClaim)] == [""]
+
+
 @pytest.mark.parametrize("what", ["un-nominated", "deleted"])
 def test_pods_kept_off_by_a_nomination_are_woken_when_it_goes(what: str) -> None:
     """Race 30 of preemption with everything else."""
