@@ -70,3 +70,20 @@ def test_a_pod_that_names_a_group_preempts_not_for_itself_while_there_is_no_such
         "SchedulerError",
         'failed to get pod group object: podgroup.scheduling.k8s.io "g" not found',
     )
+
+
+def test_a_member_that_was_tried_in_a_victim_s_place_does_not_take_its_host_port_along() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="4")
+    cluster.pod("low", cpu="1", node="n", priority=0, ports=[80])
+    cluster.group(min_count=2)
+    cluster.member("a", cpu="1", priority=10, ports=[80])
+    cluster.member("b", cpu="9", priority=10)
+    cluster.schedule_all()
+    assert cluster.writes(PatchPodStatus, "low") == [], "the group does not fit, whatever is removed"
+    cluster.delete("b")
+    cluster.member("c", cpu="1", priority=10)
+    cluster.advance(30)
+    cluster.schedule_all()
+    assert cluster.bound() == {}
+    assert cluster.write(PatchPodStatus, "low").condition is not None
