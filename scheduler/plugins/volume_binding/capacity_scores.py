@@ -10,7 +10,7 @@ volume or pool and 0 for a full one where it is not stated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class CapacityScoringVolumeBinding(VolumeBinding):
                 asked[name] = asked.get(name, 0) + wanted
                 there[name] = there.get(name, 0) + size
         else:
-            for name, wanted, size in _to_be_made(sources, claims, dict(labels), view):
+            for name, wanted, size in _to_be_made(sources, claims, labels, view):
                 asked[name] = asked.get(name, 0) + wanted
                 there[name] = size  # the free capacity of a class is there once, however many volumes it is for
         scores = [self._score(wanted, there[name]) for name, wanted in asked.items()]
@@ -102,7 +102,7 @@ def _of_volumes(sources: Sources) -> Iterator[Use]:
         yield volume.storage_class, _bytes(claim.requested_storage or 0), _bytes(volume.storage_capacity)
 
 
-def _to_be_made(sources: Sources, claims: DelayedClaims, labels: dict[str, str], view: View) -> Iterator[Use]:
+def _to_be_made(sources: Sources, claims: DelayedClaims, labels: Mapping[str, str], view: View) -> Iterator[Use]:
     for claim in sources.provisions:
         each = claims.prepared(claim)
         key = each.capacity.smallest(each.size, labels) if each.capacity is not None else None
