@@ -276,7 +276,7 @@ class SchedulingQueue(QueueListing):
         moving = yield from wake.worth_moving()
         for record, strategy in moving:
             self._places.pool.remove(record.key)
-            self._places.put(record, strategy, event.label, time, is_new_to_pool=False)
+            self._places.put(record, strategy, event.label, time)
             yield
         self._in_flight.append(event, old, new)
         return len(moving)

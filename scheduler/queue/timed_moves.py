@@ -81,8 +81,8 @@ class TimedMoves:
         for record in overdue:
             record.was_flushed = True
             places.pool.remove(record.key)
-            label = UNSCHEDULABLE_TIMEOUT.label
-            place = places.put(record, Strategy.AFTER_BACKOFF, label, time, is_new_to_pool=False)
+            label, was_gated = UNSCHEDULABLE_TIMEOUT.label, record.is_gated
+            place = places.put(record, Strategy.AFTER_BACKOFF, label, time, is_new_to_pool=not was_gated)
             moved += place not in (Place.UNSCHEDULABLE, Place.GATED)
             yield
         if overdue:

@@ -380,3 +380,13 @@ def test_arrivals_are_counted_by_queue_and_cause() -> None:
         ("unschedulable", "ScheduleAttemptFailure"): 1,
         ("active", "NodeAdd"): 1,
     }
+
+
+def test_a_pod_that_an_event_moves_and_a_gate_holds_again_is_counted_once_more() -> None:
+    bench = Bench()
+    bench.rejected("a", "Fit")
+    bench.at(20)
+    bench.gated.add("a")
+    bench.move(NODE_ADD, None, node("n"))
+    assert bench.names() == {"gated": ["a"]}
+    assert bench.facts.incoming["unschedulable", "NodeAdd"] == 1
