@@ -55,13 +55,13 @@ _HOUR: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d")
 """The first word of a time, as conditions have it. The clock's own times are not renamed."""
 NAMING: Final = frozenset(
     {
-        "annotations", "claim_name", "description", "device", "disk_name", "disk_uri", "finalizers", "holder_identity",
-        "host_ip", "image", "iqn", "key", "labels", "match_label_keys", "match_labels", "message",
-        "mismatch_label_keys", "monitors", "name", "names", "namespace", "namespaces", "node_name", "node_selector",
-        "nominated_node_name", "pd_name", "persistent_volume_name", "pod_group_name", "pool", "priority_class_name",
-        "reference", "request", "request_name", "resource_claim_name", "resource_claim_template_name",
-        "scheduler_name", "selector", "storage_class_name", "target_portal", "topology_key", "topology_keys", "value",
-        "values", "volume_attributes_class_name", "volume_handle", "volume_id", "volume_name",
+        "annotations", "claim_name", "description", "device", "disk_uri", "finalizers", "holder_identity", "host_ip",
+        "image", "iqn", "key", "labels", "match_label_keys", "match_labels", "message", "monitors", "name", "names",
+        "namespace", "namespaces", "node_name", "node_selector", "nominated_node_name", "pd_name",
+        "persistent_volume_name", "pod_group_name", "pool", "priority_class_name", "reference", "request",
+        "request_name", "resource_claim_name", "resource_claim_template_name", "scheduler_name", "selector",
+        "storage_class_name", "topology_key", "value", "values", "volume_attributes_class_name", "volume_handle",
+        "volume_id", "volume_name",
     }
 )  # fmt: skip
 """Fields whose texts are names, or labels, or compared with them."""

@@ -17,6 +17,7 @@ HONOURED: Final = frozenset(
         "DRAWorkloadResourceClaims",
         "GangScheduling",
         "GenericWorkload",
+        "MatchLabelKeysInPodTopologySpread",
         "NodeDeclaredFeatures",
         "NominatedNodeNameForExpectation",
         "SchedulerPopFromBackoffQ",
@@ -41,7 +42,6 @@ DECIDING: Final = frozenset(
         "DRAPrioritizedList",
         "DRAResourceClaimDeviceStatus",
         "DRASchedulerFilterTimeout",
-        "MatchLabelKeysInPodTopologySpread",
         "PodLevelResources",
         "VolumeLimitScaling",
     }
@@ -162,7 +162,7 @@ def _warnings(explicit: Mapping[str, bool]) -> Iterator[str]:
         setting = f"feature gate {name}={str(value).lower()}"
         if name in _WHOLE_STAGES:
             switched = sorted(gate for gate in HONOURED if GATES[gate].stage is _WHOLE_STAGES[name])
-            yield f"{setting} switches {' and '.join(switched)} only: no other gate of that stage matters in Tandem"
+            yield f"{setting} switches only {', '.join(switched)}: no other gate of that stage matters in Tandem"
             continue
         gate = GATES[name]
         if gate.stage in (Stage.STABLE, Stage.DEPRECATED):

@@ -105,5 +105,4 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
     queued_seconds: float = 0.0
     """Seconds from the pod's first entry into the active queue to the start of this attempt."""
     started_monotonic: float = 0.0
-    """In seconds, as the next: the wall clock may be set meanwhile."""
-    finished_monotonic: float = 0.0
+    """In seconds: the wall clock may be set meanwhile."""

@@ -5,17 +5,15 @@ from __future__ import annotations
 from scheduler.engine.attempt import ERROR, SCHEDULED, UNSCHEDULABLE, Attempt
 from scheduler.engine.commands import RecordAttempt
 from scheduler.engine.outcome import NotPlaced
-from scheduler.messages.now import Now
 
 
-def was_placed(attempt: Attempt, now: Now) -> RecordAttempt:
+def was_placed(attempt: Attempt) -> RecordAttempt:
     """Complete the attempt of a bound pod."""
     attempt.result = SCHEDULED
-    attempt.finished_monotonic = now.monotonic
     return RecordAttempt(attempt)
 
 
-def was_not_placed(attempt: Attempt, failure: NotPlaced, now: Now) -> RecordAttempt:
+def was_not_placed(attempt: Attempt, failure: NotPlaced) -> RecordAttempt:
     """Complete the attempt of a pod without a node: none was found, or its binding failed."""
     attempt.result = ERROR if failure.is_error else UNSCHEDULABLE
     attempt.node = ""
@@ -23,5 +21,4 @@ def was_not_placed(attempt: Attempt, failure: NotPlaced, now: Now) -> RecordAtte
     attempt.rejectors = tuple(sorted(failure.unschedulable_plugins | failure.pending_plugins))
     attempt.nomination_mode = failure.nomination.mode
     attempt.nominated_node = failure.nomination.node_name
-    attempt.finished_monotonic = now.monotonic
     return RecordAttempt(attempt)

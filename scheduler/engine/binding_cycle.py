@@ -354,7 +354,7 @@ class BindingCycles:
                 note=f"Successfully assigned {pod.key} to {pod.node_name}",
                 reporting_controller=name,
             ),
-            was_placed(binding.attempt, now),
+            was_placed(binding.attempt),
         ]
         for plugin in binding.profile.post_bind_plugins:
             steps.append(RunPlugin(0, "PostBind", name, plugin.name, pod, pod.node_name))

@@ -68,7 +68,7 @@ class FailureReports:
         self, queued: QueuedPod, attempt: Attempt, failure: NotPlaced, fate: Fate, now: Now
     ) -> list[Command]:
         """Report a failed attempt. ``fate``: what became of the pod, which has been requeued if it still exists."""
-        commands: list[Command] = [was_not_placed(attempt, failure, now)]
+        commands: list[Command] = [was_not_placed(attempt, failure)]
         if fate is not Fate.REQUEUED:
             # Gone, bound or replaced: a report would be written to the wrong pod, or to a bound one.
             self.forget(queued.uid)

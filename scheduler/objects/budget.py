@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from scheduler.objects.meta import ApiObject, ApiStruct, Condition
+from scheduler.objects.meta import ApiObject, ApiStruct
 from scheduler.objects.selector_fields import LabelSelector
 
 
@@ -14,7 +14,6 @@ class BudgetSpec(ApiStruct, frozen=True):
     selector: LabelSelector | None = None
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
-    unhealthy_pod_eviction_policy: str | None = None
 
 
 class BudgetStatus(ApiStruct, frozen=True):
@@ -22,11 +21,6 @@ class BudgetStatus(ApiStruct, frozen=True):
 
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, str] = msgspec.field(default_factory=dict)
-    current_healthy: int = 0
-    desired_healthy: int = 0
-    expected_pods: int = 0
-    observed_generation: int = 0
-    conditions: tuple[Condition, ...] = ()
 
 
 class PodDisruptionBudget(ApiObject, frozen=True):

@@ -30,7 +30,6 @@ class ObjectMeta(ApiStruct, frozen=True):
     generation: int = 0
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
-    deletion_grace_period_seconds: int | None = None
     labels: Labels = msgspec.field(default_factory=dict)
     annotations: Labels = msgspec.field(default_factory=dict)
     owner_references: tuple[OwnerReference, ...] = ()

@@ -21,7 +21,6 @@ NO_RESOURCES = ResourceRequirements()
 
 
 class ContainerPort(ApiStruct, frozen=True):
-    container_port: int = 0
     host_port: int = 0
     host_ip: str = msgspec.field(default="", name="hostIP")
     protocol: str = ""
@@ -65,15 +64,13 @@ class NodeAffinity(ApiStruct, frozen=True):
 
 
 class PodAffinityTerm(ApiStruct, frozen=True):
-    """A term of pod (anti-)affinity. The API server has merged `match_label_keys` and `mismatch_label_keys` into the
-    selector; they are informational."""
+    """A term of pod (anti-)affinity. The API server has merged `matchLabelKeys` and `mismatchLabelKeys` into the
+    selector."""
 
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
     namespace_selector: LabelSelector | None = None
     topology_key: str = ""
-    match_label_keys: tuple[str, ...] = ()
-    mismatch_label_keys: tuple[str, ...] = ()
 
 
 class WeightedPodAffinityTerm(ApiStruct, frozen=True):
@@ -168,7 +165,6 @@ class PodSpec(ApiStruct, frozen=True):
     host_network: bool = False
     host_users: bool | None = None
     restart_policy: str = ""
-    termination_grace_period_seconds: int | None = None
 
 
 # --- status -----------------------------------------------------------------------------------------------------------
@@ -195,7 +191,6 @@ class ContainerExtendedResourceRequest(ApiStruct, frozen=True):
 
 class PodExtendedResourceClaimStatus(ApiStruct, frozen=True):
     resource_claim_name: str = ""
-    request_mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
 
 
 class PodStatus(ApiStruct, frozen=True):

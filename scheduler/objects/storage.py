@@ -7,7 +7,7 @@ import msgspec
 from scheduler.objects.meta import ApiObject, ApiStruct, ObjectMeta
 from scheduler.objects.quantity import Quantities, parse
 from scheduler.objects.selector_fields import LabelSelector, NodeSelectorFields, TopologySelectorTerm
-from scheduler.objects.volume_sources import DiskSources, PlainVolume
+from scheduler.objects.volume_sources import DiskSources
 
 SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED_ANNOTATION = "pv.kubernetes.io/bind-completed"
@@ -103,8 +103,6 @@ class PersistentVolumeSpec(DiskSources, frozen=True):
     volume_mode: str | None = None
     volume_attributes_class_name: str | None = None
     node_affinity: VolumeNodeAffinity | None = None
-    local: PlainVolume | None = None
-    host_path: PlainVolume | None = None
 
 
 class PersistentVolumeStatus(ApiStruct, frozen=True):
@@ -170,7 +168,6 @@ class VolumeNodeResources(ApiStruct, frozen=True):
 class CSINodeDriver(ApiStruct, frozen=True):
     name: str = ""
     allocatable: VolumeNodeResources | None = None
-    topology_keys: tuple[str, ...] = ()
 
 
 class CSINodeSpec(ApiStruct, frozen=True):
@@ -198,8 +195,6 @@ class CSINode(ApiObject, frozen=True):
 
 class CSIDriverSpec(ApiStruct, frozen=True):
     storage_capacity: bool | None = None
-    attach_required: bool | None = None
-    prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class CSIDriver(ApiObject, frozen=True):

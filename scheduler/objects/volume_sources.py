@@ -25,14 +25,11 @@ class Rbd(ApiStruct, frozen=True):
 
 
 class Iscsi(ApiStruct, frozen=True):
-    target_portal: str = ""
     iqn: str = ""
-    lun: int = 0
     read_only: bool = False
 
 
 class AzureDisk(ApiStruct, frozen=True):
-    disk_name: str = ""
     disk_uri: str = msgspec.field(default="", name="diskURI")
     read_only: bool = False
 

@@ -34,7 +34,6 @@ _CHANGES = frozenset((ADDED, MODIFIED, DELETED))
 class ListMeta(ApiStruct, frozen=True):
     resource_version: str = ""
     continue_token: str = msgspec.field(default="", name="continue")
-    remaining_item_count: int | None = None
 
 
 class ListPage(msgspec.Struct, frozen=True):

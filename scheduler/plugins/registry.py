@@ -25,7 +25,11 @@ from scheduler.plugins.priority_sort import PrioritySort
 from scheduler.plugins.resources.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler.plugins.resources.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.scheduling_gates import SchedulingGates
-from scheduler.plugins.spread.pod_topology_spread import ComparingPodTopologySpread, PodTopologySpread
+from scheduler.plugins.spread.pod_topology_spread import (
+    ComparingPodTopologySpread,
+    KeylessPodTopologySpread,
+    PodTopologySpread,
+)
 from scheduler.plugins.taint_toleration import ComparingTaintToleration, TaintToleration
 from scheduler.plugins.volume_binding.capacity_scores import CapacityScoringVolumeBinding
 from scheduler.plugins.volume_binding.volume_binding import VolumeBinding
@@ -56,15 +60,15 @@ BUILT_IN: tuple[type[Plugin], ...] = (
 )
 
 
-FORMS: Mapping[str, Mapping[type[Plugin], type[Plugin]]] = {
-    "StorageCapacityScoring": {VolumeBinding: CapacityScoringVolumeBinding},
-    "TaintTolerationComparisonOperators": {
-        TaintToleration: ComparingTaintToleration,
-        PodTopologySpread: ComparingPodTopologySpread,
-    },
-}
-"""A feature gate, and what takes a plugin's place while it is on. NodeUnschedulable needs no form that compares
-tolerations: the taint that it asks about has an empty value, which no comparison matches."""
+FORMS: tuple[tuple[str, bool, type[Plugin], type[Plugin]], ...] = (
+    ("MatchLabelKeysInPodTopologySpread", False, PodTopologySpread, KeylessPodTopologySpread),
+    ("StorageCapacityScoring", True, VolumeBinding, CapacityScoringVolumeBinding),
+    ("TaintTolerationComparisonOperators", True, PodTopologySpread, ComparingPodTopologySpread),
+    ("TaintTolerationComparisonOperators", True, TaintToleration, ComparingTaintToleration),
+)
+"""A feature gate, whether it is on, a plugin, and the class of it that takes its place then; of several, one that is
+all of them. NodeUnschedulable needs no form that compares tolerations: the taint that it asks about has an empty value,
+which no comparison matches."""
 
 BEHIND_GATES: tuple[tuple[str, type[Plugin]], ...] = (
     ("GangScheduling", GangScheduling),
@@ -79,11 +83,7 @@ def registry(added: Iterable[type[Plugin]] = (), gates: FeatureGates | None = No
 
     Raises ConfigurationError if two plugins have the same name.
     """
-    forms: dict[type[Plugin], type[Plugin]] = {}
-    for gate, instead in FORMS.items():
-        if gates is not None and gates.enabled(gate):
-            forms |= instead
-    built_in = [forms.get(plugin, plugin) for plugin in BUILT_IN]
+    built_in = [_form_of(plugin, gates) for plugin in BUILT_IN]
     gated = [plugin for gate, plugin in BEHIND_GATES if gates is not None and gates.enabled(gate)]
     by_name: dict[str, type[Plugin]] = {}
     for plugin in (*built_in, *gated, *added):
@@ -91,6 +91,13 @@ def registry(added: Iterable[type[Plugin]] = (), gates: FeatureGates | None = No
             raise ConfigurationError([Fault("", f"a plugin named {plugin.name} already exists")])
         by_name[plugin.name] = plugin
     return by_name
+
+
+def _form_of(plugin: type[Plugin], gates: FeatureGates | None) -> type[Plugin]:
+    forms = [
+        form for gate, is_on, of, form in FORMS if of is plugin and gates is not None and gates.enabled(gate) is is_on
+    ]
+    return type(plugin.__name__, tuple(forms), {}) if len(forms) > 1 else next(iter(forms), plugin)
 
 
 def switched_off(gates: FeatureGates) -> Mapping[str, type[Plugin]]:

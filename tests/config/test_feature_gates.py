@@ -120,8 +120,8 @@ def test_a_whole_stage_warns_of_how_little_it_changes() -> None:
     requiring = [f"{name}=false" for name in NEEDS_DECLARED_FEATURES]
     gates = parse_feature_gates(["AllBeta=false", "NodeDeclaredFeatures=true", *stated, *requiring])
     assert gates.warnings[0] == (
-        "feature gate AllBeta=false switches NodeDeclaredFeatures and NominatedNodeNameForExpectation "
-        "and SchedulerPopFromBackoffQ only: no other gate of that stage matters in Tandem"
+        "feature gate AllBeta=false switches only MatchLabelKeysInPodTopologySpread, NodeDeclaredFeatures, "
+        "NominatedNodeNameForExpectation, SchedulerPopFromBackoffQ: no other gate of that stage matters in Tandem"
     )
 
 

@@ -10,6 +10,11 @@ from scheduler.config.loading import load
 from scheduler.errors import ConfigurationError
 from scheduler.framework.plugin import Plugin
 from scheduler.plugins.registry import BUILT_IN, registry
+from scheduler.plugins.spread.pod_topology_spread import (
+    ComparingPodTopologySpread,
+    KeylessPodTopologySpread,
+    PodTopologySpread,
+)
 
 
 def test_the_built_in_plugins_are_the_default_ones_in_their_order() -> None:
@@ -41,3 +46,18 @@ def test_the_gate_of_comparison_operators_brings_the_plugins_that_compare_into_e
     assert comparing == {"TaintToleration", "PodTopologySpread"}
     (profile,) = build_profiles(load()).values()
     assert not any(getattr(type(plugin), "comparison_operators", False) for plugin in profile.plugins)
+
+
+NO_LABEL_KEYS = "MatchLabelKeysInPodTopologySpread=false,MatchLabelKeysInPodTopologySpreadSelectorMerge=false"
+
+
+def test_a_plugin_takes_the_form_of_its_gates_and_of_several_all_of_them() -> None:
+    def spread(gates: str) -> type[Plugin]:
+        return registry(gates=parse_feature_gates(gates))["PodTopologySpread"]
+
+    assert spread("") is PodTopologySpread
+    assert spread(NO_LABEL_KEYS) is KeylessPodTopologySpread
+    both = spread(f"TaintTolerationComparisonOperators=true,{NO_LABEL_KEYS}")
+    assert issubclass(both, ComparingPodTopologySpread) and issubclass(both, KeylessPodTopologySpread)
+    (profile,) = build_profiles(load(gates=parse_feature_gates(NO_LABEL_KEYS))).values()
+    assert any(type(plugin) is KeylessPodTopologySpread for plugin in profile.plugins)

@@ -35,13 +35,7 @@ def counted(budget: PodDisruptionBudget, pods: Iterable[PodInfo]) -> PodDisrupti
         desired = max(expected - _share(budget, budget.spec.max_unavailable, expected), 0)
     elif budget.spec.min_available is not None:
         desired = _share(budget, budget.spec.min_available, expected)
-    status = BudgetStatus(
-        disruptions_allowed=max(healthy - desired, 0),
-        current_healthy=healthy,
-        desired_healthy=desired,
-        expected_pods=expected,
-    )
-    return msgspec.structs.replace(budget, status=status)
+    return msgspec.structs.replace(budget, status=BudgetStatus(disruptions_allowed=max(healthy - desired, 0)))
 
 
 def _is_healthy(info: PodInfo) -> bool:

@@ -121,8 +121,6 @@ class Trial:
         self.known_pods: ReadsPods = engine.known_pods
         """The pods that the watch has shown; what the trial does is not among them."""
         self.now = now
-        self.victims_gone: list[PodInfo] = []
-        """The pods that preemption has removed, in order."""
         self._context: CycleContext = replace(
             context,
             assumptions=ForkAssumptions(self.cache),
@@ -237,7 +235,6 @@ class Trial:
     def _make_room(self, pod: PodInfo, room: Remove) -> None:
         for victim in room.victims:
             self.remove(victim)
-        self.victims_gone += room.victims
         self.cache.nominator.nominate(pod, room.node)
 
     def _as_nominated(self, info: PodInfo) -> PodInfo:

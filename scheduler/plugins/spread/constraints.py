@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeAlias, cast
 
 import msgspec
@@ -149,13 +149,17 @@ def eligibility_of(pod: PodInfo, comparison_operators: bool, node_scope: Selecto
     return Eligibility(pod.required_node_affinity, pod.pod.spec.tolerations, comparison_operators, node_scope)
 
 
-def own_constraints(pod: PodInfo, action: str) -> tuple[Constraint, ...]:
-    """The pod's own constraints with this ``whenUnsatisfiable``. Raises SelectorError."""
+def own_constraints(pod: PodInfo, action: str, *, reads_label_keys: bool) -> tuple[Constraint, ...]:
+    """The pod's own constraints with this ``whenUnsatisfiable``. Raises SelectorError.
+
+    ``reads_label_keys``: whether ``matchLabelKeys`` count (the gate MatchLabelKeysInPodTopologySpread).
+    """
     written = pod.pod.spec.topology_spread_constraints
     if not are_long(pod):
-        return tuple([_parsed(one, _selector(one, pod)) for one in written if one.when_unsatisfiable == action])
+        labels = pod.labels if reads_label_keys else {}
+        return tuple([_parsed(one, _selector(one, labels)) for one in written if one.when_unsatisfiable == action])
     if pod.spread_constraints is NOT_WORKED_OUT:
-        run_to_end(parse_in_steps(pod))
+        run_to_end(parse_in_steps(pod, reads_label_keys=reads_label_keys))
     parsed = cast(_Parsed, pod.spread_constraints)[action]
     if isinstance(parsed, SelectorError):
         raise parsed
@@ -168,16 +172,17 @@ def are_long(pod: PodInfo) -> bool:
     return has_many_parts(written) or any(is_very_long(one.label_selector) for one in written)
 
 
-def parse_in_steps(pod: PodInfo) -> Steps[None]:
+def parse_in_steps(pod: PodInfo, *, reads_label_keys: bool) -> Steps[None]:
     """Parse many constraints, with pauses, and remember them: 8,000 of 1.5 MB take some 100 ms."""
     written = pod.pod.spec.topology_spread_constraints
+    labels = pod.labels if reads_label_keys else {}
     found: _Parsed = {}
     for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY):
         parsed: list[Constraint] = []
         try:
             for number, one in enumerate([one for one in written if one.when_unsatisfiable == action], start=1):
                 selector = yield from parse_selector_in_steps(one.label_selector)
-                parsed.append(_parsed(one, _with_own_labels(one, pod, selector)))
+                parsed.append(_parsed(one, _with_own_labels(one, labels, selector)))
                 if number % CONSTRAINTS_A_SLICE == 0:
                     yield
             found[action] = tuple(parsed)
@@ -218,14 +223,14 @@ def both(one: Mask | None, other: Mask | None) -> Mask | None:
     return np.logical_and(one, other)
 
 
-def _selector(written: TopologySpreadConstraint, pod: PodInfo) -> Selector:
-    return _with_own_labels(written, pod, parse_selector(written.label_selector))
+def _selector(written: TopologySpreadConstraint, labels: Mapping[str, str]) -> Selector:
+    return _with_own_labels(written, labels, parse_selector(written.label_selector))
 
 
-def _with_own_labels(written: TopologySpreadConstraint, pod: PodInfo, selector: Selector) -> Selector:
+def _with_own_labels(written: TopologySpreadConstraint, labels: Mapping[str, str], selector: Selector) -> Selector:
+    """The selector, and the values that ``labels`` has for the constraint's ``matchLabelKeys``."""
     if not written.match_label_keys:
         return selector
-    labels = pod.labels
     fixed = {key: labels[key] for key in written.match_label_keys if key in labels}
     return combined(equality_selector(fixed), selector) if fixed else selector
 

@@ -26,6 +26,7 @@ class SpreadHints(Struct, frozen=True):
 
     defaults: tuple[TopologySpreadConstraint, ...]
     node_scope: Selector = EVERYTHING
+    reads_label_keys: bool = True
 
     def pod_changed(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
         """The hint for a pod that was added, deleted, or changed its labels or tolerations."""
@@ -34,7 +35,7 @@ class SpreadHints(Struct, frozen=True):
         if not pod.pod.spec.topology_spread_constraints:
             return self._pod_changed_for_defaults(pod, old, new)
         try:
-            constraints = own_constraints(pod, DO_NOT_SCHEDULE)
+            constraints = own_constraints(pod, DO_NOT_SCHEDULE, reads_label_keys=self.reads_label_keys)
         except SelectorError:
             return Hint.QUEUE
         if old is None or new is None:
@@ -61,7 +62,7 @@ class SpreadHints(Struct, frozen=True):
         if not pod.pod.spec.topology_spread_constraints:
             return None if self.defaults else ()
         try:
-            constraints = own_constraints(pod, DO_NOT_SCHEDULE)
+            constraints = own_constraints(pod, DO_NOT_SCHEDULE, reads_label_keys=self.reads_label_keys)
         except SelectorError:
             return None
         conditions = tuple([_required_labels(pod.namespace, one.selector) for one in constraints])

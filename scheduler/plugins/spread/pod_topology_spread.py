@@ -97,6 +97,7 @@ class PodTopologySpread(ScopedPlugin, CountingPlugin, PreScorePlugin, GroupScori
     reads = Reads.NODE | Reads.FEASIBLE
     fragment_reads = FragmentReads.CLUSTER
     comparison_operators: ClassVar[bool] = False
+    reads_label_keys: ClassVar[bool] = True
 
     def __init__(self, args: PodTopologySpreadArgs | None = None, node_scope: Selector = EVERYTHING) -> None:
         super().__init__(args or PodTopologySpreadArgs(), node_scope)
@@ -109,7 +110,7 @@ class PodTopologySpread(ScopedPlugin, CountingPlugin, PreScorePlugin, GroupScori
 
     def events(self) -> tuple[EventRegistration, ...]:
         defaults = tuple(one for one in self._defaults if one.when_unsatisfiable == DO_NOT_SCHEDULE)
-        hints = SpreadHints(defaults, self.node_scope)
+        hints = SpreadHints(defaults, self.node_scope, self.reads_label_keys)
         return (
             EventRegistration(
                 ClusterEvent(Resource.POD, _POD_ACTIONS),
@@ -123,7 +124,7 @@ class PodTopologySpread(ScopedPlugin, CountingPlugin, PreScorePlugin, GroupScori
     def _constraints(self, pod: PodInfo, action: str, view: View) -> tuple[Constraint, ...]:
         """The pod's own or default constraints with this action. Raises SelectorError."""
         if pod.pod.spec.topology_spread_constraints:
-            return own_constraints(pod, action)
+            return own_constraints(pod, action, reads_label_keys=self.reads_label_keys)
         return default_constraints(self._defaults, action, pod, view)
 
     def _requires_all_keys(self, pod: PodInfo) -> bool:
@@ -214,12 +215,12 @@ class PodTopologySpread(ScopedPlugin, CountingPlugin, PreScorePlugin, GroupScori
         return SpreadFilterState(pod.namespace, eligibility, hard)
 
     def read_in_steps(self, pod: PodInfo) -> Steps[None] | None:
-        return parse_in_steps(pod) if are_long(pod) else None
+        return parse_in_steps(pod, reads_label_keys=self.reads_label_keys) if are_long(pod) else None
 
     def look_in_steps(self, point: str, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal] | None:
         if point != PRE_FILTER or not has_many_parts(pod.pod.spec.topology_spread_constraints):
             return None
-        constraints = own_constraints(pod, DO_NOT_SCHEDULE)
+        constraints = own_constraints(pod, DO_NOT_SCHEDULE, reads_label_keys=self.reads_label_keys)
         return self._pre_filter_in_steps(constraints, pod, view) if has_many_parts(constraints) else None
 
     def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Verdicts | None:
@@ -283,3 +284,9 @@ class ComparingPodTopologySpread(PodTopologySpread):
     """With the gate TaintTolerationComparisonOperators: tolerations count with their operators Gt and Lt."""
 
     comparison_operators = True
+
+
+class KeylessPodTopologySpread(PodTopologySpread):
+    """Without the gate MatchLabelKeysInPodTopologySpread: ``matchLabelKeys`` of constraints are ignored."""
+
+    reads_label_keys = False

@@ -48,7 +48,7 @@ def _counts(constraint: Constraint, pending: PodInfo, nodes: Iterable[Node], pod
 
 
 def _plain_filter(pending: PodInfo, nodes: list[Node], pods: list[Any]) -> dict[str, tuple[str, ...]]:
-    constraints = own_constraints(pending, "DoNotSchedule")
+    constraints = own_constraints(pending, "DoNotSchedule", reads_label_keys=True)
     keys = [one.topology_key for one in constraints]
     found: dict[str, tuple[str, ...]] = {}
     for each in nodes:
@@ -138,7 +138,7 @@ def _changed(state: State, one: View, other: PodInfo, sign: int) -> State:
 def _is_exact(other: Any, pending: PodInfo) -> bool:
     """Whether dry runs count the pod as PreFilter does: not so for terminating pods and the empty selector."""
     return other.metadata.deletion_timestamp is None and not any(
-        one.selector.is_everything for one in own_constraints(pending, "DoNotSchedule")
+        one.selector.is_everything for one in own_constraints(pending, "DoNotSchedule", reads_label_keys=True)
     )
 
 

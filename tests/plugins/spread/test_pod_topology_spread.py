@@ -4,10 +4,12 @@ import numpy as np
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.framework.events import Hint, Resource
 from scheduler.framework.plugin import State
 from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.plugins.spread.pod_topology_spread import (
     ComparingPodTopologySpread,
+    KeylessPodTopologySpread,
 )
 from scheduler.testing.fragments import affinity_json, node_term, owner_json, spread_json
 from scheduler.testing.objects import node, pod
@@ -236,3 +238,19 @@ def test_with_the_gate_of_comparison_operators_nodes_count_whose_number_is_toler
     )
     compared = raw_scores(ComparingPodTopologySpread(), soft, on_b)
     assert compared is not None and compared["b"] > 0
+
+
+def test_without_the_gate_of_label_keys_pods_count_whatever_values_they_have() -> None:
+    view = cluster(zones("a", "b"), [web("p", "n0", labels={"app": "web", "hash": "old"})])
+    keys = spread_json(ZONE, WEB, matchLabelKeys=["hash"])
+    pending = asking(keys, labels={"app": "web", "hash": "new"})
+    assert reasons(PLUGIN, pending, view) == {}
+    assert reasons(KeylessPodTopologySpread(), pending, view) == {"n0": UNEVEN}
+
+
+def test_without_the_gate_of_label_keys_a_pod_with_another_value_that_goes_wakes_the_pod() -> None:
+    pending = asking(spread_json(ZONE, WEB, matchLabelKeys=["hash"]), labels={"app": "web", "hash": "new"})
+    gone = web("p", "n0", labels={"app": "web", "hash": "old"})
+    for plugin, expected in ((PLUGIN, Hint.SKIP), (KeylessPodTopologySpread(), Hint.QUEUE)):
+        (of_pods,) = [each for each in plugin.events() if each.event.resource is Resource.POD]
+        assert of_pods.hint is not None and of_pods.hint(pending, PodInfo(gone), None) is expected
