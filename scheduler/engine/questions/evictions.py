@@ -140,9 +140,7 @@ class Evictions:
 def created_again(info: PodInfo, uid: str) -> PodInfo:
     """A new pod from the same template, waiting."""
     pod = info.pod
-    metadata = msgspec.structs.replace(
-        pod.metadata, uid=uid, resource_version="", deletion_timestamp=None, deletion_grace_period_seconds=None
-    )
+    metadata = msgspec.structs.replace(pod.metadata, uid=uid, resource_version="", deletion_timestamp=None)
     spec = msgspec.structs.replace(pod.spec, node_name="")
     status = PodStatus(phase="Pending", resource_claim_statuses=pod.status.resource_claim_statuses)
     return PodInfo(Pod(metadata=metadata, spec=spec, status=status))
