@@ -7,7 +7,7 @@ schedulers, and pods that tolerate everything, may use the node. If the reason i
 only pods of the same controller avoid the node.
 
 A pod that has ended leaves the watch as a deletion, with its last known state. So a pod of ours that is gone without
-having been started by a kubelet or deleted by a client is looked up; pods of its controller avoid its node from that
+having been accepted by a kubelet or deleted by a client is looked up; pods of its controller avoid its node from that
 moment on, since the controller may be quicker than the answer.
 """
 
@@ -83,8 +83,8 @@ class KubeletRefusals:
         self._placed: OrderedDict[str, str] = OrderedDict()
         """UID of a pod that we bound → its node; the oldest are dropped first."""
         self._gone: OrderedDict[str, _Lookup] = OrderedDict()
-        """UID → the lookup for a pod that ended before it started, while it is unknown whether we bound it: its watch
-        event may arrive before the answer to the binding. The oldest are dropped first."""
+        """UID → the lookup for a pod that ended before it was accepted, while it is unknown whether we bound it: its
+        watch event may arrive before the answer to the binding. The oldest are dropped first."""
         self._lookups: asyncio.Queue[_Lookup] = asyncio.Queue(MAX_LOOKUPS_WAITING)
         self._workloads = WorkloadAvoidance(feed)
         self._ends: dict[tuple[str, str], asyncio.TimerHandle] = {}
@@ -117,7 +117,7 @@ class KubeletRefusals:
 
     def _pod_gone(self, pod: Pod) -> None:
         node = self._placed.pop(pod.uid, "")
-        if not pod.node_name or pod.is_terminating or pod.status.start_time:
+        if not pod.node_name or pod.is_terminating or _was_accepted(pod):
             return
         lookup = _Lookup(PodReference(pod.namespace, pod.name, pod.uid), pod.node_name, owner_of(pod))
         if node:
@@ -251,6 +251,11 @@ class KubeletRefusals:
         node = self._node_named(name)
         if node is not None:
             self._feed([ObjectObserved(Kind.NODE, self.dressed(node))])
+
+
+def _was_accepted(pod: Pod) -> bool:
+    """Whether a kubelet has begun with the pod. It may write a start time before it refuses a pod, but no condition."""
+    return pod.status.phase not in ("", "Pending") or pod.condition("Initialized") is not None
 
 
 class _Lookup(Struct, frozen=True):

@@ -141,10 +141,12 @@ def pod_of(name: str, owner: str = "", **fields: Any) -> Pod:
     return testing.pod(name, metadata={"ownerReferences": owners}, phase="Pending", **fields)
 
 
-async def lose(client: ApiClient, heard: Heard, name: str, reason: str, *, node: str = "n", owner: str = "") -> None:
+async def lose(
+    client: ApiClient, heard: Heard, name: str, reason: str, *, node: str = "n", owner: str = "", **fields: Any
+) -> None:
     """A pod of ours fails on ``node`` before it has begun, and leaves the watch."""
     document = await create(client, PODS, pod_json(name, node=node))
-    pod = pod_of(name, owner, uid=document["metadata"]["uid"], node=node)
+    pod = pod_of(name, owner, uid=document["metadata"]["uid"], node=node, **fields)
     heard.refusals.placed(Attempt(pod.key, pod.uid, "tandem-scheduler", 1, 0, result=SCHEDULED, node=node))
     await fail(client, name, reason)
     heard.refusals.dress_pods([ObjectDeleted(Kind.POD, pod)])
@@ -241,9 +243,19 @@ async def test_never_more_than_a_tenth_of_the_nodes_is_left_alone(
         assert sum("stays in use" in line["event"] for line in log_lines) == 2
 
 
+async def test_a_pod_that_its_kubelet_had_given_a_start_time_before_it_refused_it_is_looked_up(
+    client: ApiClient,
+) -> None:
+    async with hearing(client, 100.0) as heard:
+        await lose(client, heard, "p", "TopologyAffinityError", owner="web", started="2026-01-01T00:00:00Z")
+        assert heard.kept_from(pod_of("next", "web")) == ("n",)
+        await until(lambda: heard.counter.child("TopologyAffinityError").value == 1.0)
+
+
 async def test_a_pod_that_its_kubelet_had_begun_with_or_that_was_deleted_is_not_looked_up(client: ApiClient) -> None:
     heard = Heard(client, 100.0)
-    begun = pod_of("begun", "web", node="n", started="2026-01-01T00:00:00Z")
+    status = {"conditions": [{"type": "Initialized", "status": "True"}]}
+    begun = pod_of("begun", "web", node="n", started="2026-01-01T00:00:00Z", status=status)
     deleted = pod_of("deleted", "web", node="n", deleted="2026-01-01T00:00:00Z")
     foreign = pod_of("foreign", "web", node="n")
     for pod in (begun, deleted):
