@@ -9,9 +9,11 @@ walked over only when memory has doubled.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Callable
-from typing import Final
+from contextlib import suppress
+from typing import Final, NamedTuple
 
 STARTING_OBJECTS: Final = 2_000_000
 """Threshold of the collector's first generation until the first lists are there: nearly all of what comes stays. That
@@ -29,8 +31,10 @@ processes of 120 and 200 MiB, and grows with memory."""
 MAX_WALKS_BEFORE_A_LOOK: Final = 1_000
 """The same without an idle moment: a minute of nothing but work."""
 GROWTH: Final = 2
-"""All objects are walked over where there are twice as many as after the last time: what cycles can leave behind is at
+"""All objects are walked over where there is twice as much as after the last time: what cycles can leave behind is at
 most as much as there was."""
+_RESIDENT: Final = "/proc/self/statm"
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def collect_seldom() -> None:
@@ -49,17 +53,38 @@ def _keeps_what_is_there() -> bool:
     return gc.get_threshold()[2] == MAX_WALKS_BEFORE_A_LOOK
 
 
+class InUse(NamedTuple):
+    """A process's memory."""
+
+    blocks: int
+    """Of Python's allocator: what objects take, but for what is longer than 512 bytes."""
+    resident_bytes: int
+    """0 where it is unknown. A few objects may hold much that is in no block, as connections hold buffers for TLS."""
+
+    @classmethod
+    def now(cls) -> InUse:
+        """That of this process."""
+        resident_bytes = 0
+        with suppress(OSError), open(_RESIDENT, "rb") as file:
+            resident_bytes = int(file.read().split()[1]) * _PAGE_BYTES
+        return cls(sys.getallocatedblocks(), resident_bytes)
+
+    def has_grown_from(self, before: InUse) -> bool:
+        """Whether one of the two has doubled."""
+        return self.blocks >= GROWTH * before.blocks or self.resident_bytes >= GROWTH * before.resident_bytes > 0
+
+
 class Collector:
     """Walks over young objects, exempts old ones, and collects those in cycles where memory has doubled.
 
-    ``blocks_in_use`` returns the number of Python's blocks of memory. How many there are at the first idle moment,
-    once the pods that waited for the start are placed, is what the first growth is measured against.
+    What is in use at the first idle moment, once the pods that waited for the start are placed, is what the first
+    growth is measured against.
     """
 
-    def __init__(self, blocks_in_use: Callable[[], int] = sys.getallocatedblocks) -> None:
-        self._blocks_in_use = blocks_in_use
-        self._blocks_kept = 0
-        """After the last walk over all objects. 0: there was no idle moment yet."""
+    def __init__(self, in_use: Callable[[], InUse] = InUse.now) -> None:
+        self._in_use = in_use
+        self._kept: InUse | None = None
+        """After the last walk over all objects. None: there was no idle moment yet."""
         self._slices = 0
         """Since the last walk over both young generations."""
         self._walks = 0
@@ -82,16 +107,16 @@ class Collector:
 
     def when_idle(self) -> None:
         """Collect all generations where that is due."""
-        if (self._walks >= WALKS_BEFORE_A_LOOK or not self._blocks_kept) and _keeps_what_is_there():
+        if (self._walks >= WALKS_BEFORE_A_LOOK or self._kept is None) and _keeps_what_is_there():
             self._look()
 
     def _look(self) -> None:
         self._walks = 0
-        blocks = self._blocks_in_use()
-        if not self._blocks_kept:
-            self._blocks_kept = blocks
-        elif blocks >= GROWTH * self._blocks_kept:
+        in_use = self._in_use()
+        if self._kept is None:
+            self._kept = in_use
+        elif in_use.has_grown_from(self._kept):
             gc.unfreeze()
             gc.collect()
             gc.freeze()
-            self._blocks_kept = self._blocks_in_use()
+            self._kept = self._in_use()

@@ -29,13 +29,14 @@ def collector() -> Iterator[None]:
 
 
 class Memory:
-    """A number of blocks in use."""
+    """What is in use."""
 
-    def __init__(self, blocks: int) -> None:
+    def __init__(self, blocks: int, resident_bytes: int = 0) -> None:
         self.blocks = blocks
+        self.resident_bytes = resident_bytes
 
-    def __call__(self) -> int:
-        return self.blocks
+    def __call__(self) -> garbage.InUse:
+        return garbage.InUse(self.blocks, self.resident_bytes)
 
 
 def a_circle() -> tuple[Circle, weakref.ref[Circle]]:
@@ -67,7 +68,7 @@ def test_once_the_first_lists_are_there_walks_are_short() -> None:
 def test_what_has_outlived_two_walks_is_walked_over_no_more() -> None:
     gc.collect()
     garbage.keep_what_is_there()
-    collector = garbage.Collector(lambda: 1_000)
+    collector = garbage.Collector(Memory(1_000))
     circle, left = a_circle()
     slices(collector, 2 * garbage.SLICES_A_WALK - 1)
     assert any(each is circle for each in gc.get_objects())
@@ -83,7 +84,7 @@ def test_young_circles_are_collected_though_as_many_old_objects_go_as_new_ones_c
     old: list[list[object]] = [[] for _ in range(20_000)]
     gc.collect()
     garbage.keep_what_is_there()
-    collector = garbage.Collector(lambda: 1_000)
+    collector = garbage.Collector(Memory(1_000))
     left = a_circle()[1]
     new: list[list[object]] = []
     while old:
@@ -113,6 +114,29 @@ def test_old_circles_are_collected_at_an_idle_moment_once_memory_has_doubled() -
     walks(collector, garbage.WALKS_BEFORE_A_LOOK)
     collector.when_idle()
     assert left() is None
+
+
+@pytest.mark.usefixtures("collector")
+def test_old_circles_are_collected_though_it_is_no_object_s_memory_that_has_doubled() -> None:
+    """A closed connection is few objects, and holds 300 KB for TLS."""
+    garbage.keep_what_is_there()
+    memory = Memory(1_000, resident_bytes=1_000_000)
+    collector = garbage.Collector(memory)
+    collector.when_idle()
+    circle, left = a_circle()
+    walks(collector, garbage.WALKS_BEFORE_A_LOOK)
+    del circle
+    memory.resident_bytes = 2_000_000
+    collector.when_idle()
+    assert left() is None
+
+
+def test_what_is_in_use_grows_with_what_is_held() -> None:
+    before = garbage.InUse.now()
+    held = bytearray(64 * 2**20), [object() for _ in range(100_000)]
+    after = garbage.InUse.now()
+    assert after.resident_bytes - before.resident_bytes >= len(held[0]) // 2
+    assert after.blocks - before.blocks >= len(held[1])
 
 
 @pytest.mark.usefixtures("collector")

@@ -123,7 +123,11 @@ class HttpConnections:
             exchange.fail(ConnectionError("cancelled"))
             raise
         if isinstance(end, Exception):
-            raise end
+            try:
+                raise end
+            finally:
+                # Its traceback leads to this frame.
+                del end
         return end
 
     async def close(self) -> None:

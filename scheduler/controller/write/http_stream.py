@@ -37,16 +37,14 @@ class Stream(Exchange, kw_only=True):
         """Wait for the answer's head. Raises what there is instead."""
         while not self.status and self.last is None:
             await self._news()
-        if isinstance(self.last, Exception):
-            raise self.last
+        self._raise_error()
 
     async def read(self) -> bytes:
         """The bytes of the body that are there, after a wait for some; b"" is its end."""
         while not self.parts and self.last is None:
             await self._news()
         if not self.parts:
-            if isinstance(self.last, Exception):
-                raise self.last
+            self._raise_error()
             return b""
         body = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
         self.parts.clear()
@@ -73,6 +71,16 @@ class Stream(Exchange, kw_only=True):
         """Nothing more of it is read. Its connection is closed, unless the answer is over."""
         if self.last is None:
             self.fail(ConnectionError("closed"))
+
+    def _raise_error(self) -> None:
+        if isinstance(self.last, Exception):
+            # An error that has been raised leads, by its traceback, back to what holds it: a circle that has lived for
+            # long, which the garbage collector seldom looks for.
+            error, self.last = self.last, ConnectionError("the stream has ended")
+            try:
+                raise error
+            finally:
+                del error
 
     async def _news(self) -> None:
         self.waiter = self.loop.create_future()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import gc
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -16,3 +17,17 @@ async def client(connection: ConnectionSettings, directly: Directly) -> AsyncIte
     made = ApiClient(CredentialSource(connection, {}), directly=directly)
     yield made
     await made.close()
+
+
+@pytest.fixture
+def without_collector() -> Iterator[None]:
+    """What is in a circle of references stays."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def left_in_memory(kind: type) -> int:
+    """The number of its objects, those in circles of references included."""
+    return sum(isinstance(one, kind) for one in gc.get_objects())

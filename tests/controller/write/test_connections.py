@@ -15,9 +15,11 @@ from scheduler.controller.write.client import Directly
 from scheduler.controller.write.direct import keep_alive_socket
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.http_connections import IDLE_SECONDS, MAX_OPENING, HttpConnections, Origin
+from scheduler.controller.write.http_exchange import Connection
 from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.errors import ApiError
 from tests.controller.conftest import until
+from tests.controller.write.conftest import left_in_memory
 from tests.controller.write.scripted_server import OK, client_of, plays, served, write
 from tests.controller.write.test_credentials import kubeconfig
 
@@ -128,6 +130,21 @@ async def test_a_burst_opens_a_few_connections_with_each_round_trip(tmp_path: Pa
         await pool.close()
     assert len(opened) == server.connections <= 128
     assert all(number < there + MAX_OPENING for number, there in enumerate(opened))
+
+
+@pytest.mark.usefixtures("without_collector")
+async def test_a_connection_that_is_closed_waits_for_no_garbage_collector() -> None:
+    """What has lived for long is collected only once memory has doubled."""
+    async with served(plays(OK, ends=False)) as (_, url):
+        pool = HttpConnections(
+            Origin("127.0.0.1", int(url.rpartition(":")[2])), 4, keep_alive_socket, idle_seconds=0.05
+        )
+        await pool.send(b"POST /write HTTP/1.1\r\nContent-Length: 0\r\n\r\n", 5.0, None)
+        assert left_in_memory(Connection) == 1
+        await until(lambda: not pool.open_connections)
+        await asyncio.sleep(0)
+        assert left_in_memory(Connection) == 0
+        await pool.close()
 
 
 @pytest.mark.parametrize("is_reset", [False, True], ids=["closed", "reset"])

@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from scheduler.controller.write.client import ApiClient, Directly
-from scheduler.controller.write.http_stream import MAX_UNREAD_BYTES
+from scheduler.controller.write.http_exchange import Connection
+from scheduler.controller.write.http_stream import MAX_UNREAD_BYTES, Stream
+from scheduler.errors import ApiError
 from tests.controller.conftest import until
+from tests.controller.write.conftest import left_in_memory
 from tests.controller.write.scripted_server import OK, Play, client_of, plays, served, write
 from tests.controller.write.test_credentials import kubeconfig
 
@@ -48,6 +53,19 @@ async def test_a_stream_that_speaks_now_and_then_lasts_longer_than_a_silence_may
 
     async with served(play) as (_, url), client_of(kubeconfig(tmp_path / "k", url), directly) as client:
         assert await read_all(client, idle_seconds=0.4) == b"x" * 8
+
+
+@pytest.mark.usefixtures("without_collector")
+async def test_a_stream_that_falls_silent_waits_for_no_garbage_collector(tmp_path: Path) -> None:
+    """What has lived for long is collected only once memory has doubled."""
+    async with (
+        served(plays(HEAD + chunk(b"x"), ends=False)) as (_, url),
+        client_of(kubeconfig(tmp_path / "k", url), Directly.ALL) as client,
+    ):
+        with pytest.raises(ApiError, match="in time"):
+            await read_all(client, idle_seconds=0.05)
+        await asyncio.sleep(0.01)
+        assert left_in_memory(Stream) == left_in_memory(Connection) == 0
 
 
 async def test_a_stream_that_is_not_read_takes_a_bounded_number_of_bytes(tmp_path: Path) -> None:
