@@ -215,8 +215,12 @@ class Mirror:
         known = known or answered
         if self._deleted is not None:
             self._deleted.add(key)
-        if known is not None:
-            stimuli.append(ObjectDeleted(self.kind, last or known, is_stale=last is None))
+        if known is None:
+            return
+        if last is not None:
+            # Most of it is what it was: what was worked out about its parts need not be worked out again.
+            self._sharing.share(last)
+        stimuli.append(ObjectDeleted(self.kind, last or known, is_stale=last is None))
 
     def _observe(
         self, key: str, known: ApiObject | None, read: ApiObject, stimuli: list[Stimulus], document: bytes = b""

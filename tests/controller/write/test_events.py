@@ -114,6 +114,17 @@ async def test_a_reason_that_has_changed_is_an_event_of_its_own(client: ApiClien
     assert not any("series" in event for event in stored)
 
 
+async def test_the_event_of_a_binding_takes_no_place_among_those_that_may_repeat(client: ApiClient) -> None:
+    async with recording(client, event_series_kept=1) as (recorder, _):
+        recorder.record(failed("waits"))
+        recorder.record(scheduled("bound"))
+        await until(lambda: recorder.counts.written == 2)
+        recorder.record(failed("waits"))
+        await until(lambda: recorder.counts.written == 3)
+    stored = {event["regarding"]["name"]: event for event in await events(client)}
+    assert stored["waits"]["series"]["count"] == 2 and "series" not in stored["bound"]
+
+
 async def test_after_six_silent_minutes_it_is_a_new_event(client: ApiClient) -> None:
     async with recording(client) as (recorder, clock):
         recorder.record(failed())
