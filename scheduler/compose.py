@@ -62,7 +62,9 @@ def build_profiles(configuration: Configuration, plugins: Registry | None = None
                 # What is ignored is checked all the same, as by kube-scheduler.
                 whole = expand(stated.plugins, implementing(known), known.keys(), profile.scheduler_name)
                 faults += [Fault(f"profiles[{index}]", fault.message) for fault in whole.faults]
-            profiles[profile.scheduler_name] = build_profile(active, known, index, scope_of(profile, configuration))
+            scope = scope_of(profile, configuration)
+            made = build_profile(active, known, index, scope, tries_placements=has_placements)
+            profiles[profile.scheduler_name] = made
         except ConfigurationError as error:
             faults.extend(error.faults)
     faults += _queue_sort_faults(configuration.kube.profiles, profiles)

@@ -132,7 +132,8 @@ def search(context: CycleContext, unit: GroupUnit, now: Now) -> Search:
     """The trial that counts. ``context`` is that of a fork, made for this search."""
     generator = unit.profile.placement_generator
     if generator is None:
-        return (yield from _try_members(context, unit, now))
+        trial = yield from _try_members(context, unit, now)
+        return _none_of(1, trial) if unit.profile.tries_placements else trial
     group = context.cache.groups.get(unit.key)
     if group is None:
         return Trial(GroupResult.ERROR, not_found(unit.key))
@@ -179,16 +180,21 @@ def _try_placements(
             yield PAUSE
     if best is None:
         assert first is not None
-        if first.result is GroupResult.UNSCHEDULABLE:
-            first.message = f"0/{len(found)} placements are available, first placement status: {first.message}"
         first.placement = None
-        return first
+        return _none_of(len(found), first)
     winner = choice.winner() if len(found) > 1 else None
     if winner is None:
         return best
     again = yield from _try_members(_restricted_to(feasible[winner], context), unit, now)
     again.placement, again.placements = feasible[winner], len(found)
     return again if again.result is GroupResult.SCHEDULED else best
+
+
+def _none_of(placements: int, first: Trial) -> Trial:
+    """``first`` is the trial of the first placement, none of which holds the group."""
+    if first.result is GroupResult.UNSCHEDULABLE:
+        first.message = f"0/{placements} placements are available, first placement status: {first.message}"
+    return first
 
 
 def _restricted_to(placement: Placement, context: CycleContext) -> CycleContext:

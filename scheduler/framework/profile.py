@@ -87,6 +87,8 @@ class Profile(Struct, frozen=True):
     """PreScore plugins that do not score in this profile. Their states are unused, but they may fail."""
     placement_generator: PlacementGeneratePlugin | None = None
     """Which sets of nodes a group of pods is tried on; None: on all nodes."""
+    tries_placements: bool = False
+    """Whether groups are tried by placement, though it be the one of all nodes."""
     placement_scorers: tuple[tuple[PlacementScorePlugin, int], ...] = ()
     """Plugins and weights: which of several sets of nodes a group gets."""
     node_scope: Selector = EVERYTHING
@@ -114,7 +116,12 @@ def implementing(registry: Registry) -> Implements:
 
 
 def build_profile(
-    configuration: ProfileConfiguration, registry: Registry, index: int = 0, scope: Scope | None = None
+    configuration: ProfileConfiguration,
+    registry: Registry,
+    index: int = 0,
+    scope: Scope | None = None,
+    *,
+    tries_placements: bool = False,
 ) -> Profile:
     """Creates the plugins of a profile and assigns them to their extension points.
 
@@ -184,6 +191,7 @@ def build_profile(
         ),
         pre_score_only_plugins=tuple(plugin for plugin in at(Point.PRE_SCORE) if plugin.name not in weights),  # type: ignore[misc]
         placement_generator=next(iter(at(Point.PLACEMENT_GENERATE)), None),  # type: ignore[arg-type]
+        tries_placements=tries_placements,
         placement_scorers=tuple(
             (plugin, placement_weights[plugin.name])  # type: ignore[misc]
             for plugin in at(Point.PLACEMENT_SCORE)

@@ -33,6 +33,18 @@ def test_a_member_that_had_a_node_waits_for_the_victims_with_the_group_s_reason(
     assert cluster.reason_of("fits") == ("Unschedulable", text)
 
 
+def test_without_a_generator_the_nodes_are_the_one_placement() -> None:
+    profile = {"plugins": {"multiPoint": {"disabled": [{"name": "TopologyPlacementGenerator"}]}}}
+    cluster = Gangs(TOPOLOGY, configuration={"profiles": [profile]})
+    cluster.node("n", cpu="1")
+    cluster.group(min_count=2)
+    cluster.member("a", cpu="1")
+    cluster.member("b", cpu="1")
+    cluster.schedule_all()
+    text = "0/1 placements are available, first placement status: pod group is unschedulable"
+    assert cluster.conditions() == [("False", "Unschedulable", text)]
+
+
 def test_a_group_without_any_domain_keeps_its_nominations() -> None:
     cluster = Gangs(TOPOLOGY)
     cluster.node("n", cpu="8")
