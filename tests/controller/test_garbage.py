@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import mmap
 import weakref
 from collections.abc import Iterator
 
@@ -133,10 +134,12 @@ def test_old_circles_are_collected_though_it_is_no_object_s_memory_that_has_doub
 
 def test_what_is_in_use_grows_with_what_is_held() -> None:
     before = garbage.InUse.now()
-    held = bytearray(64 * 2**20), [object() for _ in range(100_000)]
-    after = garbage.InUse.now()
-    assert after.resident_bytes - before.resident_bytes >= len(held[0]) // 2
-    assert after.blocks - before.blocks >= len(held[1])
+    objects = [object() for _ in range(100_000)]
+    with mmap.mmap(-1, 64 * 2**20) as pages:
+        pages.write(b"x" * len(pages))
+        after = garbage.InUse.now()
+        assert after.resident_bytes - before.resident_bytes >= len(pages) // 2
+        assert after.blocks - before.blocks >= len(objects)
 
 
 @pytest.mark.usefixtures("collector")
