@@ -9,11 +9,10 @@ walked over only when memory has doubled.
 from __future__ import annotations
 
 import gc
-import os
-import sys
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
+
+from scheduler.controller.memory import InUse, give_back
 
 STARTING_OBJECTS: Final = 2_000_000
 """Threshold of the collector's first generation until the first lists are there: nearly all of what comes stays. That
@@ -26,15 +25,11 @@ YOUNG_WALKS: Final = 1
 SLICES_A_WALK: Final = 16
 """Slices of the loop from one walk over young objects to the next: some 300 plain pods where many wait."""
 WALKS_BEFORE_A_LOOK: Final = 10
-"""Walks over the second generation before memory is measured, which waits for an idle moment. It took 0.1 ms in
-processes of 120 and 200 MiB, and grows with memory."""
+"""Walks over the second generation before free memory is given back, which takes less than 1 ms in most cases, and
+before memory is measured, which waits for an idle moment. That took 0.1 ms in processes of 120 and 200 MiB, and grows
+with memory."""
 MAX_WALKS_BEFORE_A_LOOK: Final = 1_000
 """The same without an idle moment: a minute of nothing but work."""
-GROWTH: Final = 2
-"""All objects are walked over where there is twice as much as after the last time: what cycles can leave behind is at
-most as much as there was."""
-_RESIDENT: Final = "/proc/self/statm"
-_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def collect_seldom() -> None:
@@ -53,36 +48,17 @@ def _keeps_what_is_there() -> bool:
     return gc.get_threshold()[2] == MAX_WALKS_BEFORE_A_LOOK
 
 
-class InUse(NamedTuple):
-    """A process's memory."""
-
-    blocks: int
-    """Of Python's allocator: what objects take, but for what is longer than 512 bytes."""
-    resident_bytes: int
-    """0 where it is unknown. A few objects may hold much that is in no block, as connections hold buffers for TLS."""
-
-    @classmethod
-    def now(cls) -> InUse:
-        """That of this process."""
-        resident_bytes = 0
-        with suppress(OSError), open(_RESIDENT, "rb") as file:
-            resident_bytes = int(file.read().split()[1]) * _PAGE_BYTES
-        return cls(sys.getallocatedblocks(), resident_bytes)
-
-    def has_grown_from(self, before: InUse) -> bool:
-        """Whether one of the two has doubled."""
-        return self.blocks >= GROWTH * before.blocks or self.resident_bytes >= GROWTH * before.resident_bytes > 0
-
-
 class Collector:
-    """Walks over young objects, exempts old ones, and collects those in cycles where memory has doubled.
+    """Walks over young objects, exempts old ones, and collects those in cycles where memory has doubled: what cycles
+    leave behind is at most as much as there was.
 
     What is in use at the first idle moment, once the pods that waited for the start are placed, is what the first
     growth is measured against.
     """
 
-    def __init__(self, in_use: Callable[[], InUse] = InUse.now) -> None:
+    def __init__(self, in_use: Callable[[], InUse] = InUse.now, give_back: Callable[[], None] = give_back) -> None:
         self._in_use = in_use
+        self._give_back = give_back
         self._kept: InUse | None = None
         """After the last walk over all objects. None: there was no idle moment yet."""
         self._slices = 0
@@ -91,7 +67,8 @@ class Collector:
         """Over both young generations, since memory was last measured."""
 
     def after_slice(self) -> None:
-        """Walk over young objects where that is due, and exempt those that have outlived two walks."""
+        """Walk over young objects where that is due, and exempt those that have outlived two walks. Now and then, give
+        free memory back to the system."""
         self._slices += 1
         if self._slices % SLICES_A_WALK or not _keeps_what_is_there():
             return
@@ -102,6 +79,8 @@ class Collector:
         gc.collect(1)
         gc.freeze()
         self._walks += 1
+        if self._walks % WALKS_BEFORE_A_LOOK == 0:
+            self._give_back()
         if self._walks >= MAX_WALKS_BEFORE_A_LOOK:
             self._look()
 
@@ -115,7 +94,7 @@ class Collector:
         in_use = self._in_use()
         if self._kept is None:
             self._kept = in_use
-        elif in_use.has_grown_from(self._kept):
+        elif in_use.has_doubled_since(self._kept):
             gc.unfreeze()
             gc.collect()
             gc.freeze()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import mmap
 import weakref
 from collections.abc import Iterator
 
 import pytest
 
 from scheduler.controller import garbage
+from scheduler.controller.memory import InUse
 
 
 class Circle:
@@ -30,14 +30,14 @@ def collector() -> Iterator[None]:
 
 
 class Memory:
-    """What is in use."""
+    """What is said to be in use."""
 
     def __init__(self, blocks: int, resident_bytes: int = 0) -> None:
         self.blocks = blocks
         self.resident_bytes = resident_bytes
 
-    def __call__(self) -> garbage.InUse:
-        return garbage.InUse(self.blocks, self.resident_bytes)
+    def __call__(self) -> InUse:
+        return InUse(self.blocks, self.resident_bytes)
 
 
 def a_circle() -> tuple[Circle, weakref.ref[Circle]]:
@@ -132,14 +132,17 @@ def test_old_circles_are_collected_though_it_is_no_object_s_memory_that_has_doub
     assert left() is None
 
 
-def test_what_is_in_use_grows_with_what_is_held() -> None:
-    before = garbage.InUse.now()
-    objects = [object() for _ in range(100_000)]
-    with mmap.mmap(-1, 64 * 2**20) as pages:
-        pages.write(b"x" * len(pages))
-        after = garbage.InUse.now()
-        assert after.resident_bytes - before.resident_bytes >= len(pages) // 2
-        assert after.blocks - before.blocks >= len(objects)
+@pytest.mark.usefixtures("collector")
+def test_free_memory_is_given_back_now_and_then() -> None:
+    garbage.keep_what_is_there()
+    given_back: list[int] = []
+    collector = garbage.Collector(Memory(1_000), lambda: given_back.append(1))
+    walks(collector, garbage.WALKS_BEFORE_A_LOOK - 1)
+    assert len(given_back) == 0
+    walks(collector, 1)
+    assert len(given_back) == 1
+    walks(collector, 2 * garbage.WALKS_BEFORE_A_LOOK)
+    assert len(given_back) == 3
 
 
 @pytest.mark.usefixtures("collector")
