@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -17,15 +17,6 @@ async def client(connection: ConnectionSettings, directly: Directly) -> AsyncIte
     made = ApiClient(CredentialSource(connection, {}), directly=directly)
     yield made
     await made.close()
-
-
-@pytest.fixture
-def without_collector() -> Iterator[None]:
-    """What is in a circle of references stays."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def left_in_memory(kind: type) -> int:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
-from collections.abc import Iterator
-
-import pytest
 
 from scheduler import testing
 from scheduler.cluster.pod_info import PodInfo
@@ -19,14 +15,6 @@ from scheduler.testing.fragments import spread_json
 from tests.engine.driver import Cluster
 from tests.engine.gangs import ZONE
 from tests.engine.questions.asking import OWNER, deployment
-
-
-@pytest.fixture
-def without_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def a_cluster() -> Cluster:
