@@ -78,11 +78,6 @@ class Series(Struct, gc=False):
     is_queued: bool = False
     """Whether a write of it is queued or under way."""
 
-    @classmethod
-    def begun(cls, event: WriteEvent, now: Now) -> Series:
-        """The series of an event that has occurred once."""
-        return cls(event, first_wall=now.wall, last_wall=now.wall, last_seen=now.monotonic)
-
     @property
     def is_of_binding(self) -> bool:
         return self.event.reason == SCHEDULED
@@ -134,13 +129,17 @@ class EventSeries:
         self._by_event: OrderedDict[WriteEvent, Series] = OrderedDict()
 
     def add(self, event: WriteEvent, now: Now) -> Series:
-        """Count the event and return its series."""
-        series = self._by_event.pop(event, None)
-        if series is None or now.monotonic - series.last_seen > SERIES_SECONDS:
-            series = Series.begun(event, now)
+        """Count the event and return its series. That of a binding is not kept: a pod is bound once."""
+        monotonic, wall = now.monotonic, now.wall
+        is_of_binding = event.reason == SCHEDULED
+        series = None if is_of_binding else self._by_event.pop(event, None)
+        if series is None or monotonic - series.last_seen > SERIES_SECONDS:
+            series = Series(event, first_wall=wall)
         else:
             series.count += 1
-            series.last_seen, series.last_wall = now.monotonic, now.wall
+        series.last_seen, series.last_wall = monotonic, wall
+        if is_of_binding:
+            return series
         # As the last one: the first are those that have not been seen for the longest time.
         self._by_event[event] = series
         while len(self._by_event) > self._limit:

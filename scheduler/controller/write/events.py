@@ -20,7 +20,7 @@ from msgspec import Struct
 from scheduler.controller.write.begun import WriteEnd
 from scheduler.controller.write.client import STRATEGIC_MERGE_PATCH, ApiClient
 from scheduler.controller.write.direct import Outgoing
-from scheduler.controller.write.event_series import SCHEDULED, EventSeries, Series
+from scheduler.controller.write.event_series import EventSeries, Series
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.http_exchange import Answer
 from scheduler.controller.write.leadership import Leadership, LeadershipLost
@@ -82,12 +82,7 @@ class EventRecorder:
         return await self._outbox.settle(seconds, Rank.SCHEDULED)
 
     def record(self, event: WriteEvent) -> None:
-        now = self._clock()
-        if event.reason == SCHEDULED:
-            # A pod is bound once: nothing to look for, and nothing to keep for six minutes.
-            self._enqueue(Series.begun(event, now))
-            return
-        series = self._series.add(event, now)
+        series = self._series.add(event, self._clock())
         if series.count > 1:
             self.counts.aggregated += 1
         # The second occurrence makes it a series. One that could not be stored may come to be with the next occurrence.
