@@ -15,7 +15,6 @@ class EngineSettings(Struct, frozen=True):
     queue: QueueSettings = QueueSettings()
     percentage_of_nodes_to_score: int | None = None
     tandem: TandemConfiguration = TandemConfiguration()
-    class_cache_bytes: int = 48 * 2**20
     announces_nodes: bool = True
     """The gate NominatedNodeNameForExpectation: whether a pod's status names its node while it waits before its bind;
     fixed at the start."""

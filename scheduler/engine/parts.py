@@ -107,7 +107,7 @@ class EngineParts:
             self.reports,
             self.group_reports,
         )
-        self.classes = ClassCache(settings.class_cache_bytes, limits.cached_classes)
+        self.classes = ClassCache(limit_classes=limits.cached_classes)
         self._context = CycleContext(
             cache=self.cache,
             nominator=self.nominator,

@@ -250,7 +250,7 @@ class _ThoroughPickler(_Pickler):
 
 
 def _fresh_classes(cache: ClassCache) -> Any:
-    return ClassCache, (cache.limit_bytes, cache.limit_classes)
+    return ClassCache, (cache.limit_bytes, cache.limit_classes, cache.bytes_a_node)
 
 
 def _fresh_kept(_kept: Kept) -> Any:

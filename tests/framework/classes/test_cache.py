@@ -100,10 +100,21 @@ def test_the_class_used_longest_ago_leaves_where_the_columns_take_too_many_bytes
     cache = cluster(100)
     one = find(ClassCache(), cache, "a", cpu="1")
     one.weigh()
-    classes = ClassCache(limit_bytes=3 * one.nbytes)
+    classes = ClassCache(limit_bytes=3 * one.nbytes, bytes_a_node=0)
     for cpu in range(1, 20):
         find(classes, cache, f"p{cpu}", cpu=f"{cpu * 10}m")
     assert 2 <= len(classes) <= 4
+
+
+def test_a_large_cluster_has_room_for_as_many_classes_as_a_small_one() -> None:
+    small, large = cluster(10), cluster(1_000)
+    kept = []
+    for cache in (small, large):
+        classes = ClassCache(limit_bytes=8_000, limit_classes=20, bytes_a_node=10)
+        for cpu in range(1, 30):
+            find(classes, cache, f"p{cpu}", cpu=f"{cpu * 10}m")
+        kept.append(len(classes))
+    assert kept[0] == kept[1] >= 20
 
 
 def test_templates_are_bounded_in_bytes_however_small_the_pods_are() -> None:
