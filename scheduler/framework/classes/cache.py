@@ -36,7 +36,7 @@ from scheduler.framework.profile import Profile
 CLASS_BYTES = 48 * 2**20
 CLASS_BYTES_A_NODE = 10
 """What a class may take on average for each node, where that is more than CLASS_BYTES in all: those of 300 deployments
-take 8 to 14. Of classes that come in turn, a cache that has no room for one of them keeps none."""
+take 10 to 20. Of classes that come in turn, a cache without room for the last one keeps none."""
 TEMPLATE_BYTES_A_CLASS = 32 * 2**10
 """Room for templates with each class that may be kept, some ten: of a StatefulSet each pod is a template of its own."""
 

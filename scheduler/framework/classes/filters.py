@@ -103,7 +103,9 @@ class ClassFilters:
     @property
     def nbytes(self) -> int:
         kept = sum(known[1].codes.nbytes for known in (self.diagnosed, self.diagnosed_for_one) if known is not None)
-        return kept + self.codes.nbytes + sum(slot.codes.nbytes for slot in self._slots if slot.codes is not None)
+        kept += sum(slot.codes.nbytes for slot in self._slots if slot.codes is not None)
+        kept += sum(slot.answer.nbytes for slot in self._pre_slots if isinstance(slot.answer, State))
+        return kept + self.first.nbytes
 
     def keep_diagnosis(self, of: tuple[int, int] | Refusal, diagnosis: Diagnosis) -> None:
         """``diagnosed`` from now on."""

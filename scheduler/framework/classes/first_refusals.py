@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -77,9 +78,15 @@ class FirstRefusals:
     def feasible_rows(self) -> npt.NDArray[np.int64]:
         """Rows that fit, int64, ascending."""
         if self._rows_version != self.fits_version:
-            self._rows = np.flatnonzero(self.codes == FITS)
+            size = len(self.codes)
+            self._rows = _all_rows(size) if self.feasible_count == size else np.flatnonzero(self.codes == FITS)
             self._rows_version = self.fits_version
         return self._rows
+
+    @property
+    def nbytes(self) -> int:
+        """Of its own arrays: where all rows fit, ``feasible_rows`` is the same array for all classes."""
+        return self.codes.nbytes + (self._rows.nbytes if len(self._rows) < len(self.codes) else 0)
 
     def copied(self) -> FirstRefusals:
         other = FirstRefusals()
@@ -196,6 +203,13 @@ class FirstRefusals:
         self._changed = []
         self._changed_from = self.fits_version
         self._block = None
+
+
+@lru_cache(maxsize=2)
+def _all_rows(size: int) -> npt.NDArray[np.int64]:
+    rows = np.arange(size)
+    rows.flags.writeable = False
+    return rows
 
 
 def _one(blocks: Sequence[Rows]) -> Rows:

@@ -88,9 +88,7 @@ class SampledScores:
 
     @property
     def nbytes(self) -> int:
-        kept = [self._sum, *(slot.raw for slot in self._slots), *(slot.contribution for slot in self._slots)]
-        kept += [slot.by_group.groups for slot in self._slots if slot.by_group is not None]
-        return sum(column.nbytes for column in kept if isinstance(column, np.ndarray))
+        return (0 if self._sum is None else self._sum.nbytes) + sum(slot.nbytes for slot in self._slots)
 
     def totals(self, run: ClassRun, first: FirstRefusals, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The total of each of ``rows``, of which there is one at least, if no others were feasible. ``first``: brought

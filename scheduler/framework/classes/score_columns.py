@@ -73,7 +73,7 @@ def store_all_shares(slot: ScoreSlot, first: FirstRefusals, scores: Scores) -> N
     if low == high:
         slot.contribution = low * slot.weight
     else:
-        slot.contribution = (scores * slot.weight).astype(share_dtype(slot.weight, max(high, -low)))
+        slot.contribution = (scores * slot.weight).astype(share_dtype(slot.weight, low, high))
 
 
 def store_few_raws(slot: ScoreSlot, first: FirstRefusals, rows: Sequence[int], scores: Sequence[int]) -> dict[int, int]:

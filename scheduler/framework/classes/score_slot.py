@@ -15,7 +15,7 @@ from scheduler.framework.shortcuts import ExtremesScoringPlugin, GroupScores, Gr
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import SKIP, Skip
 
-_MAX_INT16 = 2**15 - 1
+_MAX_UINT8, _MAX_INT16 = 2**8 - 1, 2**15 - 1
 
 
 class ScoreSlot:
@@ -72,6 +72,12 @@ class ScoreSlot:
         share = other.contribution
         self.contribution = share.copy() if isinstance(share, np.ndarray) else share
 
+    @property
+    def nbytes(self) -> int:
+        groups = None if self.by_group is None else self.by_group.groups
+        kept = (self.raw, self.contribution, groups, self.state)
+        return sum(each.nbytes for each in kept if isinstance(each, np.ndarray | State))
+
     def stamp_now(self, run: ClassRun) -> Hashable:
         return run.stamp_of(self.plugin) if self.has_stamp else ()
 
@@ -127,6 +133,10 @@ def check_range(plugin: ScorePlugin, low: int, high: int) -> None:
             raise InvalidScore(plugin.name, score)
 
 
-def share_dtype(weight: int, high: int = MAX_NODE_SCORE) -> type[np.int16] | type[np.int64]:
-    """The narrowest type for a share of the total: narrow columns keep a class small and its sum quick."""
-    return np.int16 if weight * max(high, MAX_NODE_SCORE) <= _MAX_INT16 else np.int64
+def share_dtype(weight: int, low: int = 0, high: int = MAX_NODE_SCORE) -> type[np.uint8 | np.int16 | np.int64]:
+    """The narrowest type for shares of the total, of scores from ``low`` to ``high`` or to MAX_NODE_SCORE: narrow
+    columns keep a class small and its sum quick."""
+    highest = weight * max(high, -low, MAX_NODE_SCORE)
+    if low >= 0 and highest <= _MAX_UINT8:
+        return np.uint8
+    return np.int16 if highest <= _MAX_INT16 else np.int64

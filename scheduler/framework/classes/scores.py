@@ -79,9 +79,7 @@ class ClassScores:
 
     @property
     def nbytes(self) -> int:
-        kept = [slot.raw for slot in self._slots] + [slot.contribution for slot in self._slots]
-        kept += [slot.by_group.groups for slot in self._slots if slot.by_group is not None]
-        return self._ranks.nbytes + sum(column.nbytes for column in kept if isinstance(column, np.ndarray))
+        return self._ranks.nbytes + sum(slot.nbytes for slot in self._slots)
 
     def take_from(self, other: ClassScores) -> None:
         """Copies the answers of the same class from another cache whose cluster is equal."""

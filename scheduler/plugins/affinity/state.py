@@ -65,6 +65,10 @@ class AffinityFilterState(FactualState):
         self.may_be_first = all(term.matches(pod.namespace, pod.labels) for term in own.affinity)
         """The pod matches its own terms, so it may be placed if no pod of the cluster matches them."""
 
+    @property
+    def nbytes(self) -> int:
+        return sum(map(_nbytes, (self.affinity, self.anti_affinity, self.existing)))
+
     def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> AffinityFilterState:
         table = view.table
         own = self.own
@@ -259,6 +263,10 @@ class AffinityScoreState(State):
         self.sources = sources
         self.changed_rows: Collection[int] | None = None
 
+    @property
+    def nbytes(self) -> int:
+        return _nbytes(self.sums)
+
     def recounted(self, view: View) -> AffinityScoreState | None:
         """The state as of now; None unless pods that came are all that changed. Of those that went one may have been
         the last one that a term held for, and then it may no longer count that there is a sum."""
@@ -312,6 +320,10 @@ def _recounted(
 def _taken(counts: DomainCounts, table: NodeTable, key: str, rows: Rows) -> npt.NDArray[np.bool_]:
     taken: npt.NDArray[np.bool_] = (widened(counts, table, key) > 0).take(table.label(key)[rows])
     return taken
+
+
+def _nbytes(domains: Domains) -> int:
+    return sum(counts.nbytes for counts in domains.values())
 
 
 def _at(domains: Domains, key: str, value_id: int) -> int:

@@ -113,6 +113,10 @@ class SpreadFilterState(FactualState):
         self._by_value: npt.NDArray[np.int16] | None = None
         """The codes that ``codes_by_value`` says; None: not worked out."""
 
+    @property
+    def nbytes(self) -> int:
+        return sum(one.counts.nbytes + one.present.nbytes for one in self.hard)
+
     def recounted(self, view: View) -> SpreadFilterState | None:
         """The state as of now; None unless pods are all that changed."""
         basis = self._basis
@@ -233,6 +237,10 @@ class SpreadScoreState(State):
         self.soft = soft
         self.ignored = ignored
         """Mask of the rows that lack a key and are not scored; None = no row."""
+
+    @property
+    def nbytes(self) -> int:
+        return sum(one.by_row.nbytes for one in self.soft if one.by_row is not None)
 
     def scores(self, table: NodeTable, rows: Rows) -> Scores:
         """The raw scores; lower is better."""

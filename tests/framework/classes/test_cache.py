@@ -5,6 +5,8 @@ import tracemalloc
 from collections.abc import Hashable
 from typing import ClassVar, Unpack
 
+import numpy as np
+
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
@@ -20,6 +22,7 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.node import Node
 from scheduler.plugins.registry import registry
 from scheduler.testing.documents import PodFields
+from scheduler.testing.fragments import spread_json
 from scheduler.testing.objects import node, pod
 from tests.builders import service
 
@@ -115,6 +118,22 @@ def test_a_large_cluster_has_room_for_as_many_classes_as_a_small_one() -> None:
             find(classes, cache, f"p{cpu}", cpu=f"{cpu * 10}m")
         kept.append(len(classes))
     assert kept[0] == kept[1] >= 20
+
+
+def test_classes_that_fit_everywhere_share_the_list_of_their_rows() -> None:
+    cache, classes = cluster(3), ClassCache()
+    cache.observe_node(node("large", cpu="8"))
+    first, other, demanding = (find(classes, cache, f"p{cpu}", cpu=cpu) for cpu in "125")
+    assert first.filters.feasible_rows is other.filters.feasible_rows
+    assert first.filters.feasible_rows.tolist() == [0, 1, 2, 3]
+    assert demanding.filters.feasible_rows.tolist() == [3]
+
+
+def test_what_a_plugin_has_counted_by_node_is_part_of_the_size_of_the_class() -> None:
+    cache, classes = cluster(100), ClassCache()
+    plain = find(classes, cache, "a", cpu="1")
+    spread = find(classes, cache, "b", cpu="1", spread=[spread_json("kubernetes.io/hostname", {}, soft=True)])
+    assert spread.weigh() >= plain.weigh() + 100 * np.dtype(np.float64).itemsize
 
 
 def test_templates_are_bounded_in_bytes_however_small_the_pods_are() -> None:
