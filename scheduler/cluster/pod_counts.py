@@ -28,7 +28,7 @@ from scheduler.objects.selectors import Selector
 from scheduler.objects.steps import Pace, Steps
 
 MAX_BYTES: Final = 128 * 2**20
-"""Of counts kept as arrays: of 2,000 selectors at 5,000 nodes."""
+"""Of counts kept as arrays: of 16,000 selectors at 5,000 nodes, 1,000 at 100,000."""
 
 Counts = npt.NDArray[np.int64]
 Query = tuple[Namespaces, Selector]

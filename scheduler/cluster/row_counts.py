@@ -1,21 +1,34 @@
-"""A number per row: kept sparsely while few rows have one, as an array from then on."""
+"""A number per row: kept sparsely while few rows have one, as an array from then on.
+
+An array has the narrowest type that its numbers have fitted into so far: a count of pods takes one byte a row, and a
+cluster of 100,000 nodes has as many counts as selectors and affinity terms.
+"""
 
 from __future__ import annotations
+
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 _MAX_SPARSE = 64
 
+Numbers = npt.NDArray[np.signedinteger[Any]]
+_Type = type[np.int8 | np.int16 | np.int32 | np.int64]
+_TYPES: Final[tuple[_Type, ...]] = (np.int8, np.int16, np.int32, np.int64)
+
 
 class RowCounts:
-    """Zero everywhere at first. int64 arithmetic."""
+    """Zero everywhere at first. int64 arithmetic. ``narrowest``: of the types of the array, with which it begins."""
 
-    __slots__ = ("_dense", "_sparse")
+    __slots__ = ("_dense", "_most", "_narrowest", "_sparse")
 
-    def __init__(self) -> None:
+    def __init__(self, narrowest: _Type = np.int8) -> None:
+        self._narrowest = narrowest
         self._sparse: dict[int, int] = {}
-        self._dense: npt.NDArray[np.int64] | None = None
+        self._dense: Numbers | None = None
+        self._most = 0
+        """What the array can hold of either sign."""
 
     def add(self, row: int, amount: int) -> int:
         """Returns what the row has now."""
@@ -23,7 +36,9 @@ class RowCounts:
         if dense is not None:
             if row >= len(dense):
                 dense = self._dense = _grown(dense, row + 1)
-            total = dense.item(row) + amount
+            total: int = dense.item(row) + amount
+            if not -self._most <= total <= self._most:
+                dense = self._hold(dense.astype(self._type_for(total)))
             dense[row] = total
             return total
         sparse = self._sparse
@@ -36,11 +51,7 @@ class RowCounts:
                 # A dict that was emptied keeps its table.
                 self._sparse = {}
         if len(sparse) > _MAX_SPARSE:
-            dense = np.zeros(1 << max(sparse).bit_length(), np.int64)
-            for key, value in sparse.items():
-                dense[key] = value
-            self._dense = dense
-            self._sparse = {}
+            self._fill(1 << max(sparse).bit_length())
         return total
 
     def at(self, row: int) -> int:
@@ -65,12 +76,10 @@ class RowCounts:
 
     def make_dense(self, size: int) -> int:
         """Keep an array for at least ``size`` rows, however few have a number. Returns its bytes."""
-        if self._dense is None:
-            dense = np.zeros(1 << max(size - 1, max(self._sparse, default=0), 1).bit_length(), np.int64)
-            for row, number in self._sparse.items():
-                dense[row] = number
-            self._dense, self._sparse = dense, {}
-        return self._dense.nbytes
+        dense = self._dense
+        if dense is None:
+            dense = self._fill(1 << max(size - 1, max(self._sparse, default=0), 1).bit_length())
+        return dense.nbytes
 
     def make_sparse(self) -> None:
         """Give the array back if few rows have a number."""
@@ -118,7 +127,7 @@ class RowCounts:
         else:
             if len(dense) < size:
                 dense = self._dense = _grown(dense, size)
-            shown = dense[:size]
+            shown = dense[:size].astype(np.int64, copy=False)
         shown.flags.writeable = False
         return shown
 
@@ -129,13 +138,34 @@ class RowCounts:
         return {int(row): int(self._dense[row]) for row in np.flatnonzero(self._dense)}
 
     def copy(self) -> RowCounts:
-        other = RowCounts()
+        other = RowCounts(self._narrowest)
         other._sparse = dict(self._sparse)
         other._dense = None if self._dense is None else self._dense.copy()
+        other._most = self._most
         return other
 
+    def _fill(self, size: int) -> Numbers:
+        """Puts the numbers into an array of this size."""
+        sparse = self._sparse
+        widest = max(map(abs, sparse.values()), default=0)
+        dense = self._hold(np.zeros(size, self._type_for(widest)))
+        for row, number in sparse.items():
+            dense[row] = number
+        self._sparse = {}
+        return dense
 
-def _grown(array: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    grown = np.zeros(1 << (size - 1).bit_length(), np.int64)
+    def _hold(self, dense: Numbers) -> Numbers:
+        self._dense = dense
+        self._most = int(np.iinfo(dense.dtype).max)
+        return dense
+
+    def _type_for(self, number: int) -> _Type:
+        """The narrowest type for a number of either sign."""
+        types = _TYPES[_TYPES.index(self._narrowest) :]
+        return next((one for one in types if abs(number) <= np.iinfo(one).max), np.int64)
+
+
+def _grown(array: Numbers, size: int) -> Numbers:
+    grown = np.zeros(1 << (size - 1).bit_length(), array.dtype)
     grown[: len(array)] = array
     return grown

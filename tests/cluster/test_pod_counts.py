@@ -163,8 +163,8 @@ def test_the_query_asked_for_longest_ago_is_evicted_and_counted_again_when_asked
 
 
 def test_counts_of_many_selectors_are_bounded_in_bytes() -> None:
-    """A thousand selectors that all match pods on a hundred nodes: an array of a KiB each."""
-    cluster = Placed(max_bytes=64 * 1024, nodes=100)
+    """A thousand selectors that all match pods on a hundred nodes: an array of 128 bytes each."""
+    cluster = Placed(max_bytes=64 * 128, nodes=100)
     for number in range(100):
         cluster.add(placed(f"p{number}", f"n{number}"))
     for number in range(1_000):
