@@ -47,7 +47,7 @@ class Amounts:
         if name in self._by_name:
             counts = self._by_name.writable(name, RowCounts.copy)
         else:
-            counts = self._by_name[name] = RowCounts(np.int64)
+            counts = self._by_name[name] = RowCounts(is_wide=True)
         total = counts.at(row) + amount
         if not MIN_INT64 <= total <= MAX_INT64:
             # The sum of what several pods ask for begins again at the other end, as in kube-scheduler 1.36.

@@ -117,6 +117,10 @@ class NodeColumns:
         """Rows in use, those without a node included: columns are cut to this length."""
         self.node_version = 0
         """Grows when a node comes, goes, or changes in what a decision reads of it; heartbeats do not count."""
+        self.labels_version = 0
+        """Grows when a node comes, goes, or changes in its labels."""
+        self.allocatable_version = 0
+        """Grows when a node comes, goes, or changes in what it offers."""
         self._capacity = capacity
         self._offers: dict[str, Offer] = {}
         self._usual_offer: Offer | None = None
@@ -192,22 +196,22 @@ class NodeColumns:
         return frozenset(self._allocatable.names).union(self._requested.names)
 
     def offer(self, resource: str, allocatable: Int64Column) -> Offer:
-        """What is worked out about the column of a resource, as long as no node changes."""
+        """What is worked out about the column of a resource, as long as no node offers something else."""
         offer = self._offers.get(resource)
-        if offer is None or offer.node_version != self.node_version or len(offer.divisor) != self.size:
-            offer = self._offers[resource] = Offer(allocatable, self.node_version)
+        if offer is None or offer.version != self.allocatable_version or len(offer.divisor) != self.size:
+            offer = self._offers[resource] = Offer(allocatable, self.allocatable_version)
         return offer
 
     def usual_offer(self) -> Offer:
         """The same about the lines of USUAL_RESOURCES."""
         offer = self._usual_offer
-        if offer is None or offer.node_version != self.node_version or offer.divisor.shape[1] != self.size:
-            offer = self._usual_offer = Offer(self._matrix[_USUAL, : self.size], self.node_version)
+        if offer is None or offer.version != self.allocatable_version or offer.divisor.shape[1] != self.size:
+            offer = self._usual_offer = Offer(self._matrix[_USUAL, : self.size], self.allocatable_version)
         return offer
 
     def label(self, key: str) -> Int32Column:
         """Ids of the nodes' values of a label key (``label_values(key)``), ABSENT where a node lacks it. They hold
-        until a node changes (``node_version``)."""
+        until the label of a node changes (``labels_version``)."""
         return self._labels.column(key, self._capacity).ids[: self.size]
 
     def label_values(self, key: str) -> LabelColumn:

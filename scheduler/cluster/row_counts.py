@@ -15,16 +15,17 @@ _MAX_SPARSE = 64
 
 Numbers = npt.NDArray[np.signedinteger[Any]]
 _Type = type[np.int8 | np.int16 | np.int32 | np.int64]
-_TYPES: Final[tuple[_Type, ...]] = (np.int8, np.int16, np.int32, np.int64)
+_NARROW_TYPES: Final[tuple[_Type, ...]] = (np.int8, np.int16, np.int32)
 
 
 class RowCounts:
-    """Zero everywhere at first. int64 arithmetic. ``narrowest``: of the types of the array, with which it begins."""
+    """Zero everywhere at first. int64 arithmetic. ``is_wide``: the array is int64 from the start, so that ``array``
+    never copies it."""
 
-    __slots__ = ("_dense", "_most", "_narrowest", "_sparse")
+    __slots__ = ("_dense", "_is_wide", "_most", "_sparse")
 
-    def __init__(self, narrowest: _Type = np.int8) -> None:
-        self._narrowest = narrowest
+    def __init__(self, *, is_wide: bool = False) -> None:
+        self._is_wide = is_wide
         self._sparse: dict[int, int] = {}
         self._dense: Numbers | None = None
         self._most = 0
@@ -138,7 +139,7 @@ class RowCounts:
         return {int(row): int(self._dense[row]) for row in np.flatnonzero(self._dense)}
 
     def copy(self) -> RowCounts:
-        other = RowCounts(self._narrowest)
+        other = RowCounts(is_wide=self._is_wide)
         other._sparse = dict(self._sparse)
         other._dense = None if self._dense is None else self._dense.copy()
         other._most = self._most
@@ -161,7 +162,7 @@ class RowCounts:
 
     def _type_for(self, number: int) -> _Type:
         """The narrowest type for a number of either sign."""
-        types = _TYPES[_TYPES.index(self._narrowest) :]
+        types = _NARROW_TYPES if not self._is_wide else ()
         return next((one for one in types if abs(number) <= np.iinfo(one).max), np.int64)
 
 

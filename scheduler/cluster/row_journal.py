@@ -21,13 +21,25 @@ class RowChanges:
     """``few`` are rows with their flags united; or, where more have changed, ``many`` has their numbers (int64, some
     perhaps twice) and ``few`` is empty. ``flags``: those of all of them united."""
 
-    __slots__ = ("_few_rows", "few", "flags", "many")
+    __slots__ = ("_few_rows", "_nodes", "few", "flags", "many")
 
-    def __init__(self, flags: int, few: Mapping[int, int], many: npt.NDArray[np.int64] | None = None) -> None:
+    def __init__(
+        self,
+        flags: int,
+        few: Mapping[int, int],
+        many: npt.NDArray[np.int64] | None = None,
+        nodes: Sequence[int] = (),
+    ) -> None:
         self.flags = flags
         self.few = few
         self.many = many
         self._few_rows = tuple(few)
+        self._nodes = nodes
+        """Of ``many``, those whose node has changed."""
+
+    def nodes(self) -> set[int]:
+        """The rows whose node has changed."""
+        return set(self._nodes or self.few_with(NODE_CHANGED)) if self.flags & NODE_CHANGED else set()
 
     def few_with(self, flags: int) -> Sequence[int]:
         """Those of ``few`` that have one of these flags."""
@@ -112,7 +124,8 @@ class RowJournal:
         # A slice of an array is a copy: the journal may go on.
         many = np.frombuffer(entries[start:], np.int64)
         flags = NODE_CHANGED * (self._node_changed > version) | USAGE_CHANGED * (self._usage_changed > version)
-        return RowChanges(flags, {}, many >> _FLAGS)
+        nodes = many[many & NODE_CHANGED != 0] >> _FLAGS if flags & NODE_CHANGED else many[:0]
+        return RowChanges(flags, {}, many >> _FLAGS, nodes.tolist())
 
     def fork(self) -> RowJournal:
         """The same entries; readers of this one may go on reading from the fork where they stopped here."""

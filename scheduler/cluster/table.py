@@ -21,7 +21,7 @@ from scheduler.cluster.priority_counts import PriorityCounts
 from scheduler.cluster.rows_by_key import RowsByKey
 from scheduler.cluster.vocabulary import TableVocabulary
 from scheduler.errors import InvariantViolation
-from scheduler.objects.changes import DECISIVE, FEATURES, LABELS, SPEC, node_difference
+from scheduler.objects.changes import ALLOCATABLE, DECISIVE, FEATURES, LABELS, SPEC, node_difference
 from scheduler.objects.node import Node
 from scheduler.objects.ports import HostPort, PortKey, key_of
 from scheduler.objects.selectors import Selector
@@ -122,7 +122,10 @@ class NodeTable(NodeColumns):
     def _set_node(self, row: int, old: Node | None, node: Node, difference: int) -> None:
         self.node_version += 1
         if difference & LABELS:
+            self.labels_version += 1
             self.order.put(row, node.metadata.labels)
+        if difference & ALLOCATABLE:
+            self.allocatable_version += 1
         self._set_node_columns(row, old, node, difference)
         self.nodes[row] = node
         self._row_version[row] = self.versions.next()
@@ -137,6 +140,8 @@ class NodeTable(NodeColumns):
         self._exists[row] = False
         self.node_count -= 1
         self.node_version += 1
+        self.labels_version += 1
+        self.allocatable_version += 1
         self.order.drop(row)
         self._clear_node_columns(row, self.nodes[row])
         self.nodes[row] = None
@@ -227,6 +232,7 @@ class NodeTable(NodeColumns):
         other.size = self.size
         other.node_count = self.node_count
         other.node_version = self.node_version
+        other.labels_version, other.allocatable_version = self.labels_version, self.allocatable_version
         other.names_version = self.names_version
         other.order = self.order.fork()
         other.named_at = self.named_at[:]

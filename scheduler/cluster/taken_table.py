@@ -32,7 +32,7 @@ class TakenTable(NodeTable):
         self.vocabulary = source.vocabulary
         self.size = len(rows)
         self._capacity = max(len(rows), 1)
-        self.node_version = self.names_version = 0
+        self.node_version = self.labels_version = self.allocatable_version = self.names_version = 0
         self.priorities = None
         self.names = [source.names[row] for row in rows]
         self.pods = [dict(source.pods[row]) for row in rows]

@@ -88,15 +88,17 @@ class NodeAffinityArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class OfRows(Struct, frozen=True, eq=False):
-    """A result for all rows of a table, computed in slices; valid while the table's nodes stay the same."""
+    """A result for all rows of a table, computed in slices; valid while its nodes keep their labels."""
 
     column: npt.NDArray[Any]
     table: ref[NodeTable]
-    node_version: int
+    labels_version: int
 
     def at(self, table: NodeTable, rows: Rows) -> npt.NDArray[Any] | None:
-        """The result for these rows; None if the nodes have changed since."""
-        is_valid = self.table() is table and self.node_version == table.node_version and len(self.column) == table.size
+        """The result for these rows; None if labels have changed since."""
+        is_valid = (
+            self.table() is table and self.labels_version == table.labels_version and len(self.column) == table.size
+        )
         return self.column[rows] if is_valid else None
 
 
@@ -158,7 +160,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ExtremesScorin
     def _pre_filter_in_steps(self, pod: PodInfo, view: View) -> Steps[State | Skip | Refusal]:
         table, required = view.table, pod.required_node_affinity
         accepted = yield from required_in_steps(table, required, view.rows)
-        return self._narrowed(Requirements(required, OfRows(accepted, ref(table), table.node_version)))
+        return self._narrowed(Requirements(required, OfRows(accepted, ref(table), table.labels_version)))
 
     @staticmethod
     def _narrowed(state: Requirements) -> State | Refusal:
@@ -215,7 +217,7 @@ class NodeAffinity(PreFilterPlugin, FilterPlugin, PreScorePlugin, ExtremesScorin
             return state
         table = view.table
         scores = yield from _scores_in_steps(table, state.terms, view.rows)
-        return Preferences(state.terms, OfRows(scores, ref(table), table.node_version))
+        return Preferences(state.terms, OfRows(scores, ref(table), table.labels_version))
 
     def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
         assert isinstance(state, Preferences)

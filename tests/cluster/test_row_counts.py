@@ -12,9 +12,9 @@ ROWS = 200
 AMOUNTS = st.sampled_from([1, -1, 100, -100, 2**7, 2**15 - 1, -(2**15), 2**31, -(2**40)])
 
 
-def full(narrowest: type[np.int8 | np.int64] = np.int8) -> RowCounts:
+def full(*, is_wide: bool = False) -> RowCounts:
     """One on each row, in an array."""
-    counts = RowCounts(narrowest)
+    counts = RowCounts(is_wide=is_wide)
     for row in range(ROWS):
         counts.add(row, 1)
     return counts
@@ -40,7 +40,7 @@ def test_counts_of_pods_take_a_byte_a_row() -> None:
     assert counts.nbytes == 256
     counts.add(3, 1)
     assert (counts.at(3), counts.nbytes) == (128, 512)
-    assert full(np.int64).nbytes == 2048
+    assert full(is_wide=True).nbytes == 2048
 
 
 def test_sums_by_value_are_those_of_wide_numbers() -> None:

@@ -246,7 +246,7 @@ class Volumes:
         """Rows that the node affinity of a volume, or the topologies of a class, accept by their labels: bool, one a
         row. Do not change it."""
         table = self._table
-        now = (table.node_version, table.size)
+        now = (table.labels_version, table.size)
         if now != self._masks_of:
             self._masks.clear()
             self._masks_parts = 0

@@ -215,7 +215,7 @@ class CapacityPool:
 
     def rows_with(self, table: NodeTable, size: int) -> Mask:
         """Rows of the table that a volume of ``size`` (nano-bytes) can be made for: bool. Do not change it."""
-        now = (ref(table), table.node_version, table.size, self._ranked.version)
+        now = (ref(table), table.labels_version, table.size, self._ranked.version)
         known = self._answers.get(size)
         if known is None or known[0] != now:
             best = self._ranked.least(table, self._ranked.ranks(size))

@@ -129,7 +129,7 @@ class _Shape:
     def places_of_rows(self, table: NodeTable) -> Column:
         """By row, the id of its place; 0 where nothing of this shape reaches it. Another array after each change."""
         # No more than a weak reference: a fork and its parent share this until one of them changes it.
-        now = (ref(table), table.node_version, table.size, len(self._places))
+        now = (ref(table), table.labels_version, table.size, len(self._places))
         if now != self._known:
             rows = slice(0, table.size)
             here = self._named_places(table)

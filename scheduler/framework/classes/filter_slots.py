@@ -25,16 +25,16 @@ class KnownByValue(Struct, frozen=True):
     """The answers for all rows, by the values of a label."""
 
     answer: ByValue
-    node_version: int
+    labels_version: int
     size: int
     """Of the table."""
 
     def differs_at(self, other: KnownByValue) -> list[int] | None:
         """The ids of the values whose rows have another answer, ABSENT for rows without the label; None where all rows
-        have to be looked at. Value ids mean the same until a node changes."""
+        have to be looked at. Value ids mean the same until a label of a node changes."""
         mine, theirs = self.answer, other.answer
         if (
-            self.node_version != other.node_version
+            self.labels_version != other.labels_version
             or self.size != other.size
             or mine.key != theirs.key
             or mine.refusals is not theirs.refusals

@@ -8,7 +8,7 @@ from typing import TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.row_journal import NO_CHANGES, NODE_CHANGED, RowChanges
+from scheduler.cluster.row_journal import NO_CHANGES, RowChanges
 from scheduler.cluster.view import COUNTS_OF_PODS
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun, PluginPoint
@@ -253,8 +253,8 @@ class ClassFilters:
             changes = NO_CHANGES
         self._rows_version = journal.version
         self._node_version = table.node_version
-        combines_all = is_full or (changes.many is not None and bool(changes.flags & NODE_CHANGED))
-        touched = set(changes.few_with(NODE_CHANGED)) if changes.flags & NODE_CHANGED else set()
+        touched = changes.nodes()
+        combines_all = is_full or len(touched) > MAX_SINGLE_ROWS
         blocks: list[CodedRows] = []
         for slot in self._slots if is_full else self._affected_slots(changes.flags):
             try:
@@ -317,7 +317,10 @@ class ClassFilters:
             self.columns_made += _size_of(before) != _size_of(slot.codes)
             slot.known = known
         elif changes.many is not None:
-            has_changed = bool(changes.flags & slot.flags) and self._many_rows(slot, state, run, changes.many)
+            differing = self._many_rows(slot, state, run, changes.many) if changes.flags & slot.flags else NO_ROWS
+            has_changed = len(differing) > MAX_SINGLE_ROWS
+            if not has_changed:
+                touched.update(differing.tolist())
         else:
             self._few_rows(slot, state, run, changes.few_with(slot.flags), touched)
             has_changed = False
@@ -346,18 +349,21 @@ class ClassFilters:
         codes = [self._table.code_of(slot.index, slot.plugin, refusal) for refusal in refusals]
         return np.array([FITS, *codes], np.int16)
 
-    def _many_rows(self, slot: FilterSlot, state: State, run: ClassRun, rows: npt.NDArray[np.int64]) -> bool:
-        """Updates the answers for these rows and returns whether any has changed."""
+    def _many_rows(
+        self, slot: FilterSlot, state: State, run: ClassRun, rows: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Updates the answers for these rows and returns those where it has changed, some perhaps twice."""
         codes = self._codes_of(slot, state, run, rows)
         if slot.codes is None:
             if codes is None:
-                return False
+                return NO_ROWS
             slot.codes = self._new_column(run)
         before = slot.codes[rows]
         if codes is None:
             codes = np.zeros(len(rows), np.int16)
         slot.codes[rows] = codes
-        return bool(np.count_nonzero(before != codes))
+        changed: npt.NDArray[np.int64] = rows[before != codes]
+        return changed
 
     def _few_rows(self, slot: FilterSlot, state: State, run: ClassRun, rows: Sequence[int], touched: set[int]) -> None:
         table = run.view.table
@@ -393,7 +399,7 @@ def _by_value(slot: FilterSlot, state: State, run: ClassRun) -> KnownByValue | N
     if slot.counting is None or slot.name in run.answers:
         return None
     answer = run.timed(slot.counting.filter_by_value, slot.name, "Filter")(state, run.view)
-    return None if answer is None else KnownByValue(answer, run.view.table.node_version, run.view.table.size)
+    return None if answer is None else KnownByValue(answer, run.view.table.labels_version, run.view.table.size)
 
 
 def _size_of(column: npt.NDArray[np.int16] | None) -> int:

@@ -164,7 +164,8 @@ class InterPodAffinity(CountingPlugin, PreScorePlugin, GroupScoringPlugin, Extre
         query_version = view.pod_counts.version
         term_version = view.affinity_terms.term_version
         return (
-            view.table.node_version,
+            view.table.labels_version,
+            view.table.size,
             view.version(Kind.NAMESPACE),
             tuple([query_version(query_id) for query_id in fragment.query_ids]),
             tuple([term_version(term_id) for term_id in fragment.term_ids]),

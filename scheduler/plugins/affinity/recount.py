@@ -45,7 +45,7 @@ class Source(Struct, frozen=True):
 class Sources(Struct, frozen=True):
     """What a state's counts were made of."""
 
-    node_version: int
+    labels_version: int
     size: int
     """Of the table."""
     namespaces: int
@@ -58,21 +58,21 @@ class Sources(Struct, frozen=True):
     """The placed terms that match the pod."""
 
     def hold_in(self, view: View) -> bool:
-        """Whether nothing but pods has changed since."""
+        """Whether nothing but pods has changed since of what counts."""
         table = view.table
         return (
-            table.node_version == self.node_version
+            table.labels_version == self.labels_version
             and table.size == self.size
             and view.version(Kind.NAMESPACE) == self.namespaces
         )
 
     def with_sources(self, affinity: Sequence[Source], others: Sequence[Source], terms: Sequence[Source]) -> Sources:
-        return Sources(self.node_version, self.size, self.namespaces, tuple(affinity), tuple(others), tuple(terms))
+        return Sources(self.labels_version, self.size, self.namespaces, tuple(affinity), tuple(others), tuple(terms))
 
 
 def sources_in(view: View) -> Sources:
     """Sources of nothing yet."""
-    return Sources(view.table.node_version, view.table.size, view.version(Kind.NAMESPACE))
+    return Sources(view.table.labels_version, view.table.size, view.version(Kind.NAMESPACE))
 
 
 def query_source(

@@ -20,7 +20,7 @@ from scheduler.framework.shortcuts import MAX_GROUPS, Fitting, GroupScores
 from scheduler.objects.memo import has_many_parts
 from scheduler.plugins.go_math import go_round
 from scheduler.plugins.spread.constraints import Constraint, Countable, Eligibility, both, rows_with_all_keys
-from scheduler.plugins.spread.recount import CountedQuery, changes_by_row
+from scheduler.plugins.spread.recount import CountedQuery, changes_by_row, nodes_of
 from scheduler.plugins.spread.state import normalized, worth
 
 _ROOM: Final = 4
@@ -79,12 +79,11 @@ class _Presence(Struct, frozen=True):
 
 
 class GroupedSpread(State):
-    __slots__ = ("_axes", "_counts_nodes_alone", "_node_version", "_size", "presence", "scored")
+    __slots__ = ("_axes", "_counts_nodes_alone", "_nodes", "presence", "scored")
 
     def __init__(self, axes: tuple[_Axis, ...], requires_all_keys: bool, view: View) -> None:
         self._axes = axes
-        self._node_version = view.table.node_version
-        self._size = view.table.size
+        self._nodes = nodes_of(view.table, honors_taints=any(axis.constraint.honors_taints for axis in axes))
         self._counts_nodes_alone = all(axis.constraint.is_per_node for axis in axes)
         self.presence: _Presence | None = None
         """With the rows that fit when ``finals`` was asked."""
@@ -149,7 +148,7 @@ class GroupedSpread(State):
         """The state and each row's group as of now, and the rows whose group may have changed. None unless pods are
         all that changed, and there are groups for all numbers of them."""
         table = view.table
-        if table.node_version != self._node_version or table.size != self._size:
+        if not self._nodes.hold_in(table):
             return None
         regrouped: list[int] = []
         axes: list[_Axis] = []
@@ -188,7 +187,7 @@ class GroupedSpread(State):
     def _with(self, axes: tuple[_Axis, ...]) -> GroupedSpread:
         other = GroupedSpread.__new__(GroupedSpread)
         other._axes = axes
-        other._node_version, other._size = self._node_version, self._size
+        other._nodes = self._nodes
         other._counts_nodes_alone = self._counts_nodes_alone
         other.scored, other.presence = self.scored, None
         return other

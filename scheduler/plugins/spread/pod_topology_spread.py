@@ -56,6 +56,7 @@ from scheduler.plugins.spread.evidence import causes
 from scheduler.plugins.spread.groups import grouped_scores, scores_again
 from scheduler.plugins.spread.hints import SpreadHints, facet_of_pod, keys_offered
 from scheduler.plugins.spread.owners import SELECTING_KINDS
+from scheduler.plugins.spread.recount import nodes_of
 from scheduler.plugins.spread.state import (
     SpreadFilterState,
     SpreadScoreState,
@@ -81,11 +82,12 @@ class _Fragment(msgspec.Struct, frozen=True, gc=False):
     """Ids of the constraints' queries and their other fields, instead of the pod's labels."""
 
     query_ids: tuple[int, ...]
+    honors_taints: bool
     constraints: Hashable
     faults: tuple[str, str] = ("", "")
 
 
-_NOTHING = _Fragment((), ())
+_NOTHING = _Fragment((), False, ())
 
 
 class PodTopologySpread(ScopedPlugin, CountingPlugin, PreScorePlugin, GroupScoringPlugin, LookingPlugin):
@@ -146,7 +148,7 @@ class PodTopologySpread(ScopedPlugin, CountingPlugin, PreScorePlugin, GroupScori
         hard, soft = found
         constraints = hard + soft
         if not constraints:
-            return _NOTHING if not any(faults) else _Fragment((), (), (faults[0], faults[1]))
+            return _NOTHING if not any(faults) else _Fragment((), False, (), (faults[0], faults[1]))
         namespace = frozenset((pod.namespace,))
         intern = view.pod_counts.intern
         said = tuple(
@@ -165,15 +167,17 @@ class PodTopologySpread(ScopedPlugin, CountingPlugin, PreScorePlugin, GroupScori
         eligibility = eligibility_of(pod, self.comparison_operators, self.node_scope)
         is_own = bool(pod.pod.spec.topology_spread_constraints)
         is_long = has_many_parts(constraints)
+        honors_taints = any(one.honors_taints for one in constraints)
         return _Fragment(
             # What very many match is counted in each attempt.
             (NO_QUERY,) if is_long else tuple([intern(namespace, one.selector) for one in constraints]),
+            honors_taints,
             (
                 len(hard),
                 is_own,
                 said,
                 eligibility.required if any(one.honors_affinity for one in constraints) else None,
-                eligibility.tolerations if any(one.honors_taints for one in constraints) else None,
+                eligibility.tolerations if honors_taints else None,
                 (pod.namespace, tuple([one.selector for one in constraints])) if is_long else None,
             ),
             (faults[0], faults[1]),
@@ -187,7 +191,8 @@ class PodTopologySpread(ScopedPlugin, CountingPlugin, PreScorePlugin, GroupScori
         if not fragment.query_ids:
             return ()
         version = view.pod_counts.version
-        return view.table.node_version, tuple([version(query_id) for query_id in fragment.query_ids])
+        nodes = nodes_of(view.table, honors_taints=fragment.honors_taints)
+        return nodes, tuple([version(query_id) for query_id in fragment.query_ids])
 
     # --- filter -------------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.node_matching import Mask
+from scheduler.cluster.table import NodeTable
 from scheduler.cluster.view import View
 
 
@@ -27,18 +28,29 @@ class CountedQuery(Struct, frozen=True):
         return self if version == self.version else CountedQuery(self.query_id, version, self.mask)
 
 
+class Nodes(Struct, frozen=True):
+    """The nodes that constraints were counted on: equal ones are the same to them."""
+
+    version: int
+    size: int
+    """Of the table."""
+    honors_taints: bool
+    """Whether taints count for one of the constraints; else no more than labels does."""
+
+    def hold_in(self, table: NodeTable) -> bool:
+        return self == nodes_of(table, honors_taints=self.honors_taints)
+
+
+def nodes_of(table: NodeTable, *, honors_taints: bool) -> Nodes:
+    return Nodes(table.node_version if honors_taints else table.labels_version, table.size, honors_taints)
+
+
 class Basis(Struct, frozen=True):
     """What a state's counts were made of."""
 
-    node_version: int
-    size: int
-    """Of the table."""
+    nodes: Nodes
     queries: tuple[CountedQuery | None, ...]
     """One a constraint; None: its selector counts no pods."""
-
-    def holds_in(self, view: View) -> bool:
-        """Whether nothing but pods has changed since."""
-        return view.table.node_version == self.node_version and view.table.size == self.size
 
 
 def changes_by_value(query: CountedQuery, key: str, view: View) -> tuple[CountedQuery, list[tuple[int, int]]] | None:

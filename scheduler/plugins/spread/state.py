@@ -24,7 +24,7 @@ from scheduler.objects.steps import Pace, Steps, run_to_end
 from scheduler.plugins.go_math import go_log, go_round
 from scheduler.plugins.spread.constraints import Constraint, Countable, Eligibility, both, rows_with_all_keys
 from scheduler.plugins.spread.hard import MISSING_KEY, TOO_UNEVEN, HardConstraint
-from scheduler.plugins.spread.recount import Basis, CountedQuery, changes_by_value
+from scheduler.plugins.spread.recount import Basis, CountedQuery, changes_by_value, nodes_of
 
 # --- filter -----------------------------------------------------------------------------------------------------------
 
@@ -53,7 +53,8 @@ def filter_state(
         ]
     )
     queries = [one.query(pod.namespace, mask, view) for one, mask in zip(constraints, masks, strict=True)]
-    basis = Basis(view.table.node_version, view.table.size, tuple(queries))
+    nodes = nodes_of(view.table, honors_taints=any(one.honors_taints for one in constraints))
+    basis = Basis(nodes, tuple(queries))
     return SpreadFilterState(pod.namespace, eligibility, hard, basis)
 
 
@@ -120,7 +121,7 @@ class SpreadFilterState(FactualState):
     def recounted(self, view: View) -> SpreadFilterState | None:
         """The state as of now; None unless pods are all that changed."""
         basis = self._basis
-        if basis is None or not basis.holds_in(view):
+        if basis is None or not basis.nodes.hold_in(view.table):
             return None
         hard: list[HardConstraint] = []
         queries: list[CountedQuery | None] = []
@@ -143,7 +144,7 @@ class SpreadFilterState(FactualState):
             self._namespace,
             self._eligibility,
             tuple(hard),
-            Basis(basis.node_version, basis.size, tuple(queries)),
+            Basis(basis.nodes, tuple(queries)),
         )
         other._by_value = by_value
         return other

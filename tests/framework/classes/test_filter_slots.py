@@ -33,7 +33,7 @@ def _zones(*refused: str, view: View) -> KnownByValue:
     column = view.table.label_values(ZONE)
     codes = np.zeros(len(column), np.int16)
     codes[[column.values.index(zone) for zone in refused]] = 1
-    return KnownByValue(ByValue(ZONE, codes, FULL), view.table.node_version, view.table.size)
+    return KnownByValue(ByValue(ZONE, codes, FULL), view.table.labels_version, view.table.size)
 
 
 def _blocks(before: KnownByValue, now: KnownByValue, view: View) -> list[tuple[list[int], int]] | None:
