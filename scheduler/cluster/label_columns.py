@@ -1,8 +1,8 @@
 """Node labels by key: which nodes have a key, and for the keys that are asked about a column of value ids.
 
 Of every key only the rows that have it are kept while these are few, else their number. A column is made when its key
-is asked for, from the labels themselves; it never changes: what changes a label of the key drops it. Ids of values are
-given in the order of the rows, so the same nodes have the same ids, however often a column was dropped and made.
+is asked for, from the labels themselves or, where the label of a few rows has changed, from the column before. Ids of
+values are given in the order of the rows, so the same nodes have the same ids, however often a column was made.
 
 At most MAX_BYTES of columns are kept; beyond that they are made each time (0.5 ms for 5,000 nodes that all have the
 key). Keys that no node has cost nothing, keys that few nodes have are never looked for in the others.
@@ -11,106 +11,27 @@ key). Keys that no node has cost nothing, keys that few nodes have are never loo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import repeat
 
 import numpy as np
-import numpy.typing as npt
 
 from scheduler.cluster.forkable import ForkableDict
-from scheduler.cluster.interning import ABSENT, int64
+from scheduler.cluster.label_column import LabelColumn
 
-Ids = npt.NDArray[np.int32]
 Labels = Mapping[str, str]
 
 MAX_BYTES = 32 * 2**20
 """Of kept columns: some 45 keys that tell 5,000 nodes apart, or 800 keys of few values."""
 MAX_NARROW_ROWS = 16
 """Rows with a key that are listed one by one."""
-_BYTES_PER_VALUE = 130
-"""A place in a list and in a dict; the text itself is the node's."""
+MAX_CHANGED_ROWS = 256
+"""Rows whose label changed that a column is brought up to date with; with more it is made again."""
 
 _NO_LABELS: dict[str, str] = {}
 
 
-class LabelColumn:
-    """The values that nodes have for one label key. Immutable but for what it remembers of its values."""
-
-    __slots__ = ("_id_of", "_numbers", "_rows_by_id", "ids", "is_unique", "nbytes", "values", "was_asked")
-
-    def __init__(self, ids: Ids, values: list[str | None]) -> None:
-        self.ids = ids
-        """Of the value of each row, ABSENT where a node lacks the key."""
-        self.values = values
-        """By id; ABSENT's is None."""
-        self._id_of = {value: number for number, value in enumerate(values) if value is not None}
-        self._numbers: tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]] | None = None
-        self._rows_by_id: tuple[Ids, list[int]] | None = None
-        """The rows in the order of their values, and where those of each value end."""
-        self.is_unique = int(np.count_nonzero(ids)) == len(values) - 1
-        """No two nodes share a value."""
-        self._weigh()
-
-    def __len__(self) -> int:
-        """How many ids there are, ABSENT included: the length of a table by id."""
-        return len(self.values)
-
-    def find(self, value: str) -> int:
-        """The id of a value, ABSENT where no node has it."""
-        return self._id_of.get(value, ABSENT)
-
-    def number(self, value_id: int) -> int | None:
-        """The value as a base-10 int64 as Go's ParseInt reads it; None where it is none."""
-        numbers, are_numbers = self.numbers
-        return numbers.item(value_id) if are_numbers.item(value_id) else None
-
-    @property
-    def numbers(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """By value id: what ``number`` says, 0 for None, and whether it is a number."""
-        if self._numbers is None:
-            read = [int64(value or "") for value in self.values]
-            self._numbers = (
-                np.array([number or 0 for number in read], np.int64),
-                np.array([number is not None for number in read], np.bool_),
-            )
-        return self._numbers
-
-    def rows_with(self, value_id: int) -> Ids:
-        """The rows that have a value, ascending; not for ABSENT, which rows have that are not used yet."""
-        if self._rows_by_id is None:
-            ends: list[int] = np.cumsum(np.bincount(self.ids, minlength=len(self.values))).tolist()
-            self._rows_by_id = np.argsort(self.ids, kind="stable").astype(np.int32), ends
-        rows, ends_by_id = self._rows_by_id
-        return rows[ends_by_id[value_id - 1] : ends_by_id[value_id]]
-
-    def of_rows(self, rows: npt.NDArray[np.int64]) -> LabelColumn:
-        """The same ids for some of the rows."""
-        other = LabelColumn.__new__(LabelColumn)
-        other.ids = self.ids[rows]
-        other._take_values(self)
-        return other
-
-    def grown(self, capacity: int) -> LabelColumn:
-        """The same with room for more rows, which lack the key."""
-        ids = np.zeros(capacity, np.int32)
-        ids[: len(self.ids)] = self.ids
-        other = LabelColumn.__new__(LabelColumn)
-        other.ids = ids
-        other._take_values(self)
-        return other
-
-    def _take_values(self, other: LabelColumn) -> None:
-        self.values, self._id_of, self._numbers = other.values, other._id_of, other._numbers
-        self._rows_by_id, self.is_unique = None, other.is_unique
-        self._weigh()
-
-    def _weigh(self) -> None:
-        # With what ``rows_with`` keeps, if it is asked.
-        self.nbytes = 2 * self.ids.nbytes + _BYTES_PER_VALUE * len(self.values)
-        self.was_asked = True
-
-
-_NO_ROWS = LabelColumn(np.zeros(0, np.int32), [None])
+_NO_ROWS = LabelColumn.of(np.zeros(0, np.int32), ())
 
 
 class LabelColumns:
@@ -126,6 +47,8 @@ class LabelColumns:
         of labels is: each stands for many rows."""
         self._columns: dict[str, LabelColumn] = {}
         """In the order in which they are looked at when room is needed."""
+        self._changed: dict[str, dict[int, None]] = {}
+        """Key → the rows whose label has changed since its column was made."""
         self._bytes = 0
         self._absent = _NO_ROWS
 
@@ -149,7 +72,7 @@ class LabelColumns:
                 else:
                     self._join(key, row)
             if known != value and key in columns:
-                self._drop(key)
+                self._note_change(key, row)
 
     def drop(self, row: int) -> None:
         """The row has no node any more."""
@@ -165,21 +88,22 @@ class LabelColumns:
     def column(self, key: str, capacity: int) -> LabelColumn:
         """The column of a key, with room for ``capacity`` rows at least."""
         column = self._columns.get(key)
-        if column is not None and len(column.ids) >= capacity:
+        changed = self._changed.get(key)
+        if column is not None and not changed and len(column.ids) >= capacity:
             column.was_asked = True
             return column
         rows = self.narrow_rows(key)
-        if rows == ():
-            if len(self._absent.ids) < capacity:
-                self._absent = LabelColumn(np.zeros(capacity, np.int32), [None])
-            return self._absent
         if column is not None:
             self._drop(key)
-            column = column.grown(capacity)
-        else:
-            column = self._made(key, rows, capacity)
-        self._keep(key, column)
-        return column
+        if rows == ():
+            if len(self._absent.ids) < capacity:
+                self._absent = LabelColumn.of(np.zeros(capacity, np.int32), ())
+            return self._absent
+        newer = None if column is None else self._renewed(key, column, changed, capacity)
+        if newer is None:
+            newer = self._made(key, rows, capacity)
+        self._keep(key, newer)
+        return newer
 
     def taken(self, rows: Sequence[int]) -> LabelColumns:
         """The labels of these rows, as rows 0, 1, ..., with the same ids, for as long as nothing changes here."""
@@ -199,6 +123,7 @@ class LabelColumns:
         other._wide = dict(self._wide)
         other._rows_of = rows_of
         other._columns = dict(self._columns)
+        other._changed = {key: dict(rows) for key, rows in self._changed.items()}
         other._bytes = self._bytes
         other._absent = self._absent
         return other
@@ -214,10 +139,9 @@ class LabelColumns:
             found = self._labels[row] if row < len(self._labels) else _NO_LABELS
             if found != (expected or _NO_LABELS):
                 return False
-        for key, column in self._columns.items():
-            made = self._made(key, None, len(column.ids))
-            # One that has not been asked for since the table grew is short of the new rows, which lack its key.
-            if made.values != column.values or not np.array_equal(made.ids, column.grown(len(made.ids)).ids):
+        for key, kept in self._columns.items():
+            column = self._renewed(key, kept, self._changed.get(key), 0)
+            if column is not None and not column.equals(self._made(key, None, len(column.ids))):
                 return False
         counts = Counter([key for each in self._labels for key in each])
         narrow = {key: len(rows) for key, rows in self._rows_of.items()}
@@ -233,7 +157,8 @@ class LabelColumns:
             self._wide[key] = len(rows) + 1
 
     def _leave(self, key: str, row: int) -> None:
-        self._drop(key)
+        if key in self._columns:
+            self._note_change(key, row)
         if key in self._wide:
             self._wide[key] -= 1
             if not self._wide[key]:
@@ -245,28 +170,41 @@ class LabelColumns:
         else:
             del self._rows_of[key]
 
+    def _note_change(self, key: str, row: int) -> None:
+        changed = self._changed.setdefault(key, {})
+        changed[row] = None
+        if len(changed) > MAX_CHANGED_ROWS:
+            self._drop(key)
+
     def _drop(self, key: str) -> None:
+        self._changed.pop(key, None)
         column = self._columns.pop(key, None)
         if column is not None:
             self._bytes -= column.nbytes
+
+    def _renewed(
+        self, key: str, column: LabelColumn, changed: Collection[int] | None, capacity: int
+    ) -> LabelColumn | None:
+        """The column with room for more rows and with their labels of now; None where it is to be made again."""
+        capacity = max(capacity, len(self._labels))
+        if not changed:
+            return column.grown(capacity)
+        return column.changed({row: self._labels[row].get(key) for row in changed}, capacity)
 
     def _made(self, key: str, rows: tuple[int, ...] | None, capacity: int) -> LabelColumn:
         """``rows``: those that have the key; None where all of them are to be looked at."""
         ids = np.zeros(max(capacity, len(self._labels)), np.int32)
         if rows is not None:
             narrow = [self._labels[row][key] for row in rows]
-            values: list[str | None] = [None, *dict.fromkeys(narrow)]
-            id_of = {value: number for number, value in enumerate(values)}
+            id_of = {value: number for number, value in enumerate(dict.fromkeys(narrow), start=1)}
             for row, value in zip(rows, narrow, strict=True):
                 ids[row] = id_of[value]
-            return LabelColumn(ids, values)
-        wide = list(map(dict.get, self._labels, repeat(key)))  # type: ignore[arg-type]
-        distinct = dict.fromkeys(wide)
-        distinct.pop(None, None)
-        values = [None, *distinct]
-        id_of = {value: number for number, value in enumerate(values)}
-        ids[: len(wide)] = np.fromiter(map(id_of.__getitem__, wide), np.int32, len(wide))
-        return LabelColumn(ids, values)
+            return LabelColumn.of(ids, id_of)
+        wide: list[str | None] = list(map(dict.get, self._labels, repeat(key)))  # type: ignore[arg-type]
+        distinct = [value for value in dict.fromkeys(wide) if value is not None]
+        numbers: dict[str | None, int] = {value: number for number, value in enumerate([None, *distinct])}
+        ids[: len(wide)] = np.fromiter(map(numbers.__getitem__, wide), np.int32, len(wide))
+        return LabelColumn.of(ids, distinct)
 
     def _keep(self, key: str, column: LabelColumn) -> None:
         if column.nbytes > MAX_BYTES:
@@ -279,6 +217,7 @@ class LabelColumns:
                 looked_at.was_asked = False
                 self._columns[first] = looked_at
             else:
+                self._changed.pop(first, None)
                 self._bytes -= looked_at.nbytes
         column.was_asked = False
         self._columns[key] = column

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from scheduler.cluster.amounts import Amounts
 from scheduler.cluster.interning import ABSENT
-from scheduler.cluster.label_columns import LabelColumn, LabelColumns
+from scheduler.cluster.label_column import LabelColumn
+from scheduler.cluster.label_columns import LabelColumns
 from scheduler.cluster.offer import Offer
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.selected_rows import SelectedRows

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.interning import ABSENT
-from scheduler.cluster.label_columns import LabelColumn
+from scheduler.cluster.label_column import LabelColumn
 from scheduler.cluster.node_columns import Rows
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.vocabulary import REPELLING_EFFECTS

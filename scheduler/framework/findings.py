@@ -93,4 +93,4 @@ def pods_on(table: NodeTable, rows: Iterable[int], is_meant: Callable[[PodInfo],
 
 
 def _labelled(table: NodeTable, key: str, value_id: int) -> str:
-    return f"no label {key}" if value_id == ABSENT else f"{key}={table.label_values(key).values[value_id]}"
+    return f"no label {key}" if value_id == ABSENT else f"{key}={table.label_values(key).value(value_id)}"

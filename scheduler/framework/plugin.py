@@ -133,10 +133,6 @@ class NodeSubset(Struct, State, frozen=True):
     names: frozenset[str]
     inner: State = EMPTY_STATE
 
-    @property
-    def nbytes(self) -> int:
-        return self.inner.nbytes
-
 
 class Finding(Struct, frozen=True):
     """What a plugin can tell people about nodes that are alike to it, beyond its refusal."""

@@ -47,7 +47,7 @@ def answers(cache: ClusterCache) -> dict[str, Any]:
         found[resource] = {name: (int(allocatable[row]), int(requested[row])) for row, name in rows}
     for key in KEYS:
         ids, values = table.label(key), table.label_values(key)
-        found[key] = {name: values.values[ids[row]] for row, name in rows}
+        found[key] = {name: values.value(ids.item(row)) for row, name in rows}
     found["taints"] = {name: table.vocabulary.taints.values[table.taint_set[row]] for row, name in rows}
     for selector in (WEB, EVERY_APP):
         query = cache.pod_counts.intern(ALL_NAMESPACES, selector)

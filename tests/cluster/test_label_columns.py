@@ -18,7 +18,7 @@ ROWS = MAX_NARROW_ROWS + 4
 
 def shown(columns: LabelColumns, key: str) -> list[str | None]:
     column = columns.column(key, ROWS)
-    return [column.values[value_id] for value_id in column.ids[:ROWS]]
+    return [column.value(value_id) for value_id in column.ids[:ROWS].tolist()]
 
 
 @settings(max_examples=150)
@@ -82,9 +82,35 @@ def test_the_rows_of_each_value_are_found_by_its_id(labels: list[Mapping[str, st
         columns.put(row, each)
     # Rows that are not used yet lack all labels.
     column = columns.column("a", ROWS + 8)
-    for value_id, value in enumerate(column.values):
-        if value is not None:
-            there = [row for row, each in enumerate(labels) if each.get("a") == value]
-            assert column.rows_with(value_id).tolist() == there
-            some = column.of_rows(np.array([5, 2]))
-            assert some.rows_with(value_id).tolist() == [place for place, row in enumerate((5, 2)) if row in there]
+    for value_id in range(1, len(column)):
+        there = [row for row, each in enumerate(labels) if each.get("a") == column.value(value_id)]
+        assert column.rows_with(value_id).tolist() == there
+        some = column.of_rows(np.array([5, 2]))
+        assert some.rows_with(value_id).tolist() == [place for place, row in enumerate((5, 2)) if row in there]
+
+
+def test_a_column_whose_values_come_and_go_keeps_no_text_for_each() -> None:
+    columns = LabelColumns()
+    for row in range(100):
+        columns.put(row, {"host": f"n{row}"})
+    least = columns.column("host", 100).nbytes
+    for number in range(1_000):
+        columns.drop(number % 100)
+        columns.put(number % 100, {"host": f"later-{number}"})
+        assert len(columns.column("host", 100)) == 101
+        assert columns.column("host", 100).nbytes < 4 * least
+
+
+def test_a_fork_and_its_parent_change_a_column_each_in_its_own_way() -> None:
+    columns = LabelColumns()
+    for row in range(ROWS):
+        columns.put(row, {"a": "x", "b": str(row)})
+    columns.column("b", ROWS)
+    fork = columns.fork()
+    columns.put(3, {"b": "of the parent"})
+    assert shown(columns, "b")[3] == "of the parent"
+    fork.put(4, {"b": "of the fork"})
+    assert shown(fork, "b")[3:5] == ["3", "of the fork"]
+    assert columns.column("b", ROWS).find("of the fork") == 0
+    assert shown(columns, "b")[3:5] == ["of the parent", "4"]
+    assert fork.column("b", ROWS).find("of the parent") == 0

@@ -39,7 +39,7 @@ def shown(table: NodeTable, name: str) -> dict[str, Any]:
     said = {column: getattr(table, column).item(row) for column in COLUMNS}
     said |= {key: table.allocatable(key).item(row) for key in ("example.com/gpu", "example.com/fpga")}
     for key in ("a", "b", "topology.kubernetes.io/zone"):
-        said[key] = table.label_values(key).values[table.label(key).item(row)]
+        said[key] = table.label_values(key).value(table.label(key).item(row))
     said["taints"] = table.vocabulary.taints.values[table.taint_set.item(row)]
     said["features"] = table.vocabulary.features.values[table.feature_set.item(row)]
     return said

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from scheduler.cluster.label_columns import LabelColumn, LabelColumns
+from scheduler.cluster.label_column import LabelColumn
+from scheduler.cluster.label_columns import LabelColumns
 from scheduler.cluster.node_matching import NEEDS_LABEL, matches_requirement
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.volumes.reach import NO_RANK, Column, Reach, Term

@@ -117,8 +117,8 @@ def _nothing() -> ClassCache | None:
 
 
 class ClassCache:
-    """The classes of all profiles, at most ``limit_classes``, and as many as fit into ``limit_bytes`` of arrays or into
-    ``bytes_a_node`` for each of so many classes and each node (and always at least one class)."""
+    """The classes of all profiles: at most ``limit_classes``, of ``limit_bytes`` of arrays or, where that is more, of
+    ``bytes_a_node`` each for each node (and always at least one class)."""
 
     def __init__(
         self,

@@ -109,6 +109,14 @@ class FilterSlot:
         return True
 
 
+def known_by_value(slot: FilterSlot, state: State, run: ClassRun) -> KnownByValue | None:
+    """What the plugin says of every row, if that depends on one label of its node alone."""
+    if slot.counting is None or slot.name in run.answers:
+        return None
+    answer = run.timed(slot.counting.filter_by_value, slot.name, "Filter")(state, run.view)
+    return None if answer is None else KnownByValue(answer, run.view.table.labels_version, run.view.table.size)
+
+
 def takes_values(
     slot: FilterSlot, known: KnownByValue, run: ClassRun, refusals: RefusalTable, blocks: list[CodedRows]
 ) -> bool:

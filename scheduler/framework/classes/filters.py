@@ -12,7 +12,7 @@ from scheduler.cluster.row_journal import NO_CHANGES, RowChanges
 from scheduler.cluster.view import COUNTS_OF_PODS
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun, PluginPoint
-from scheduler.framework.classes.filter_slots import FilterSlot, KnownByValue, PreFilterSlot, takes_values
+from scheduler.framework.classes.filter_slots import FilterSlot, PreFilterSlot, known_by_value, takes_values
 from scheduler.framework.classes.first_refusals import FITS, NO_ROWS, CodedRows, FirstRefusals
 from scheduler.framework.classes.refusal_table import RefusalTable
 from scheduler.framework.diagnosis import Diagnosis, disjoint_node_sets
@@ -309,7 +309,7 @@ class ClassFilters:
             slot.codes = slot.known = None
             has_changed = had_refusals
         elif is_full or not holds:
-            known, before = _by_value(slot, state, run), slot.codes
+            known, before = known_by_value(slot, state, run), slot.codes
             has_changed = False
             if is_full or known is None or not takes_values(slot, known, run, self._table, blocks):
                 slot.codes = self._codes_of(slot, state, run, run.view.rows, None if known is None else known.answer)
@@ -392,14 +392,6 @@ class ClassFilters:
 def _is_plain(answer: State | Skip | Refusal | None) -> TypeGuard[State]:
     """Whether a PreFilter answer is a state that restricts nothing."""
     return isinstance(answer, State) and not isinstance(answer, NodeSubset)
-
-
-def _by_value(slot: FilterSlot, state: State, run: ClassRun) -> KnownByValue | None:
-    """What the plugin says of every row, if that depends on one label of its node alone."""
-    if slot.counting is None or slot.name in run.answers:
-        return None
-    answer = run.timed(slot.counting.filter_by_value, slot.name, "Filter")(state, run.view)
-    return None if answer is None else KnownByValue(answer, run.view.table.labels_version, run.view.table.size)
 
 
 def _size_of(column: npt.NDArray[np.int16] | None) -> int:

@@ -33,7 +33,7 @@ class TopologyPlacementGenerator(PlacementGeneratePlugin):
         rows = np.sort(view.ordered_rows)
         if not group.topology_key:
             return (Placement(ALL_NODES, rows),)
-        ids, values = view.table.label(group.topology_key), view.table.label_values(group.topology_key).values
+        ids, values = view.table.label(group.topology_key), view.table.label_values(group.topology_key)
         placed = view.groups.members(group.reference.key).placed
         only: str | None = None
         if placed:
@@ -44,7 +44,7 @@ class TopologyPlacementGenerator(PlacementGeneratePlugin):
         found: list[Placement] = []
         of_rows = ids[rows]
         for value_id in np.unique(of_rows).tolist():
-            value = values[value_id]
+            value = values.value(value_id)
             if value_id != ABSENT and value is not None and only in (None, value):
                 found.append(Placement(value, rows[of_rows == value_id]))
         return tuple(sorted(found, key=_name_of))

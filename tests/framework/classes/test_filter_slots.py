@@ -32,7 +32,7 @@ def _zones(*refused: str, view: View) -> KnownByValue:
     """The answer that refuses the nodes of these zones."""
     column = view.table.label_values(ZONE)
     codes = np.zeros(len(column), np.int16)
-    codes[[column.values.index(zone) for zone in refused]] = 1
+    codes[[column.find(zone) for zone in refused]] = 1
     return KnownByValue(ByValue(ZONE, codes, FULL), view.table.labels_version, view.table.size)
 
 
