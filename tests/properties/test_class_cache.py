@@ -131,6 +131,10 @@ def pending(kind: int, name: str, priority: int = 0) -> PodInfo:
     """One of a few very different pods."""
     app = APPS[kind % 2]
     spread = [spread_json("topology.kubernetes.io/zone", {"app": app}, soft=kind == 3)]
+    honoring = [
+        spread_json(key, {"app": app}, soft=soft, nodeTaintsPolicy="Honor")
+        for key, soft in (("topology.kubernetes.io/zone", False), ("kubernetes.io/hostname", True))
+    ]
     anti = affinity_json(anti_required=[pod_term({"app": app})])
     prefers = affinity_json(preferred=[(10, pod_term({"app": "web"}, "topology.kubernetes.io/zone"))])
     ssd = affinity_json(node_preferred=[(5, node_term("disk In ssd"))])
@@ -144,6 +148,7 @@ def pending(kind: int, name: str, priority: int = 0) -> PodInfo:
         6: {"affinity": ssd, "node_selector": {"topology.kubernetes.io/zone": "east"}},
         7: {"requests": {"example.com/gpu": "1"}},
         8: {"cpu": "250m", "claims": [f"c{sum(name.encode()) % CLAIMS}"]},
+        9: {"spread": honoring},
     }
     return PodInfo(testing.pod(name, labels={"app": app}, priority=priority, **fields[kind]))
 
@@ -156,7 +161,7 @@ def volume(number: int, handle: int, is_zonal: bool) -> PersistentVolume:
 
 
 CLAIMS = 5
-KINDS = st.integers(0, 8)
+KINDS = st.integers(0, 9)
 NODES = st.integers(0, 5)
 
 
@@ -269,7 +274,7 @@ class Comparison(RuleBasedStateMachine):
     def old_acquaintances_get_true_answers(self) -> None:
         """Classes that are asked after every step, so that each change meets answers that are kept."""
         for profile in PROFILES[:2]:
-            for kind, name in ((0, "a0"), (3, "a3"), (8, "a8"), (8, "b8")):
+            for kind, name in ((0, "a0"), (2, "a2"), (3, "a3"), (5, "a5"), (8, "a8"), (8, "b8"), (9, "a9")):
                 self.compare(profile, kind, name, 1)
 
     def compare(self, profile: Profile, kind: int, name: str, priority: int) -> None:

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from scheduler.cluster.interning import ABSENT
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import PRE_FILTER, ClassRun
-from scheduler.framework.classes.first_refusals import FITS, CodedRows
+from scheduler.framework.classes.first_refusals import FITS, CodedRows, longer
 from scheduler.framework.classes.refusal_table import RefusalTable
-from scheduler.framework.plugin import FilterPlugin, NodeSubset, PreFilterPlugin, State
+from scheduler.framework.plugin import FilterPlugin, NodeSubset, PreFilterPlugin, Rows, State
 from scheduler.framework.shortcuts import ByValue, CountingPlugin
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import SKIP, Refusal, Skip
@@ -93,6 +93,11 @@ class FilterSlot:
         self.codes = None if other.codes is None else other.codes.copy()
         self.known = other.known
 
+    def grow(self, size: int) -> None:
+        """Take in rows of which nothing is known yet."""
+        if self.codes is not None:
+            self.codes = longer(self.codes, size, FITS)
+
     def holds_for(self, state: State | Skip) -> bool:
         """Whether the answers for unchanged rows are still valid with this state."""
         return self.state is state and self.is_declared and not self.is_stale
@@ -115,6 +120,24 @@ def known_by_value(slot: FilterSlot, state: State, run: ClassRun) -> KnownByValu
         return None
     answer = run.timed(slot.counting.filter_by_value, slot.name, "Filter")(state, run.view)
     return None if answer is None else KnownByValue(answer, run.view.table.labels_version, run.view.table.size)
+
+
+def codes_of(
+    slot: FilterSlot, state: State, run: ClassRun, rows: Rows, refusals: RefusalTable, by_value: ByValue | None = None
+) -> npt.NDArray[np.int16] | None:
+    """The plugin's answers as codes of the class, one per row of ``rows``; None if all fit. ``by_value``: the answers,
+    if they are known so."""
+    if by_value is not None:
+        ids = refusals.codes_of(slot.index, slot.plugin, by_value.refusals)
+        codes = ids.take(by_value.codes).take(run.view.table.label(by_value.key)[rows])
+        return codes if np.count_nonzero(codes) else None
+    if slot.name in run.answers and isinstance(rows, slice):
+        verdicts = run.answers[slot.name]
+    else:
+        verdicts = run.timed(slot.plugin.filter, slot.name, "Filter")(state, run.pod, run.view, rows)
+    if verdicts is None or not np.count_nonzero(verdicts.codes):
+        return None
+    return refusals.codes_of(slot.index, slot.plugin, verdicts.refusals).take(verdicts.codes)
 
 
 def takes_values(

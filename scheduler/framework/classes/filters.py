@@ -8,20 +8,20 @@ from typing import TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.cluster.row_journal import NO_CHANGES, RowChanges
+from scheduler.cluster.row_journal import NO_CHANGES, NODE_CHANGED, RowChanges
 from scheduler.cluster.view import COUNTS_OF_PODS
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun, PluginPoint
-from scheduler.framework.classes.filter_slots import FilterSlot, PreFilterSlot, known_by_value, takes_values
+from scheduler.framework.classes.filter_slots import FilterSlot, PreFilterSlot, codes_of, known_by_value, takes_values
 from scheduler.framework.classes.first_refusals import FITS, NO_ROWS, CodedRows, FirstRefusals
 from scheduler.framework.classes.refusal_table import RefusalTable
 from scheduler.framework.diagnosis import Diagnosis, disjoint_node_sets
-from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, NodeSubset, PreFilterPlugin, Rows, State
-from scheduler.framework.shortcuts import ByValue
+from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, NodeSubset, PreFilterPlugin, State
 from scheduler.messages.status import SKIP, Code, Refusal, Skip
 
 MAX_SINGLE_ROWS = 30
 """Changed rows up to which the plugins' scalar forms are quicker than one call for all of them (design §4)."""
+NO_MORE = range(0)
 
 States = dict[str, State | Skip]
 
@@ -246,14 +246,17 @@ class ClassFilters:
             self._table.clear()
             self._rows_version = -1
         changes = journal.changes(self._rows_version, MAX_SINGLE_ROWS) if self._rows_version >= 0 else None
-        is_full = changes is None or len(self.codes) != table.size
+        added = range(len(self.codes), table.size)
+        is_full = changes is None or len(added) > MAX_SINGLE_ROWS
         if self.only is not None and self._node_version != table.node_version:
             is_full = True
         if changes is None or is_full:
-            changes = NO_CHANGES
+            changes, added = NO_CHANGES, NO_MORE
+        if added:
+            self._grow(added.stop)
         self._rows_version = journal.version
         self._node_version = table.node_version
-        touched = changes.nodes()
+        touched = changes.nodes().union(added)
         combines_all = is_full or len(touched) > MAX_SINGLE_ROWS
         blocks: list[CodedRows] = []
         for slot in self._slots if is_full else self._affected_slots(changes.flags):
@@ -273,6 +276,15 @@ class ClassFilters:
             first.combine_blocks(blocks, self._columns(), run.view)
         if touched:
             first.combine_rows(touched, self._columns(), self.only, run.view)
+
+    def _grow(self, size: int) -> None:
+        """The table has more rows, of which nothing is known yet."""
+        self.first.grow(size)
+        for slot in self._slots:
+            slot.grow(size)
+            if not slot.flags & NODE_CHANGED:
+                self._mark_stale(slot)
+        self.columns_made += 1
 
     def _columns(self) -> list[npt.NDArray[np.int16]]:
         return [slot.codes for slot in self._slots if slot.codes is not None]
@@ -312,7 +324,9 @@ class ClassFilters:
             known, before = known_by_value(slot, state, run), slot.codes
             has_changed = False
             if is_full or known is None or not takes_values(slot, known, run, self._table, blocks):
-                slot.codes = self._codes_of(slot, state, run, run.view.rows, None if known is None else known.answer)
+                slot.codes = codes_of(
+                    slot, state, run, run.view.rows, self._table, None if known is None else known.answer
+                )
                 has_changed = had_refusals or slot.codes is not None
             self.columns_made += _size_of(before) != _size_of(slot.codes)
             slot.known = known
@@ -327,33 +341,11 @@ class ClassFilters:
         slot.is_stale = False
         return has_changed
 
-    def _codes_of(
-        self, slot: FilterSlot, state: State, run: ClassRun, rows: Rows, by_value: ByValue | None = None
-    ) -> npt.NDArray[np.int16] | None:
-        """The plugin's answers as codes of the class, one per row of ``rows``; None if all fit. ``by_value``: the
-        answers, if they are known so."""
-        if by_value is not None:
-            ids = self._ids_of(slot, by_value.refusals)
-            codes = ids.take(by_value.codes).take(run.view.table.label(by_value.key)[rows])
-            return codes if np.count_nonzero(codes) else None
-        if slot.name in run.answers and isinstance(rows, slice):
-            verdicts = run.answers[slot.name]
-        else:
-            verdicts = run.timed(slot.plugin.filter, slot.name, "Filter")(state, run.pod, run.view, rows)
-        if verdicts is None or not np.count_nonzero(verdicts.codes):
-            return None
-        return self._ids_of(slot, verdicts.refusals).take(verdicts.codes)
-
-    def _ids_of(self, slot: FilterSlot, refusals: Sequence[Refusal]) -> npt.NDArray[np.int16]:
-        """The class's codes of 0, for a row that fits, and of these refusals."""
-        codes = [self._table.code_of(slot.index, slot.plugin, refusal) for refusal in refusals]
-        return np.array([FITS, *codes], np.int16)
-
     def _many_rows(
         self, slot: FilterSlot, state: State, run: ClassRun, rows: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
         """Updates the answers for these rows and returns those where it has changed, some perhaps twice."""
-        codes = self._codes_of(slot, state, run, rows)
+        codes = codes_of(slot, state, run, rows, self._table)
         if slot.codes is None:
             if codes is None:
                 return NO_ROWS

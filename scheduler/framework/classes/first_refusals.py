@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ OUTSIDE = -2
 
 Codes = npt.NDArray[np.int16]
 Rows = npt.NDArray[np.integer]
+Item = TypeVar("Item", bound=np.generic)
 
 
 CodedRows = tuple[Rows, int]
@@ -87,6 +88,10 @@ class FirstRefusals:
     def nbytes(self) -> int:
         """Of its own arrays: where all rows fit, ``feasible_rows`` is the same array for all classes."""
         return self.codes.nbytes + (self._rows.nbytes if len(self._rows) < len(self.codes) else 0)
+
+    def grow(self, size: int) -> None:
+        """Take in rows of which nothing is known yet: they count as without a node until they are combined."""
+        self.codes = longer(self.codes, size, NO_NODE)
 
     def copied(self) -> FirstRefusals:
         other = FirstRefusals()
@@ -203,6 +208,13 @@ class FirstRefusals:
         self._changed = []
         self._changed_from = self.fits_version
         self._block = None
+
+
+def longer(column: npt.NDArray[Item], size: int, filler: int) -> npt.NDArray[Item]:
+    """A copy of a column with more rows."""
+    grown = np.full(size, filler, column.dtype)
+    grown[: len(column)] = column
+    return grown
 
 
 @lru_cache(maxsize=2)

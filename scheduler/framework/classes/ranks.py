@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.framework.classes.first_refusals import FirstRefusals
+from scheduler.framework.classes.first_refusals import FirstRefusals, longer
 
 INFEASIBLE = -1
 """Total of a row that does not fit: below all others, which are never negative."""
@@ -63,6 +63,10 @@ class Ranks:
             totals |= -(first.codes != 0).astype(self._dtype)
         self.totals = totals
         self._levels = {}
+
+    def grow(self, size: int) -> None:
+        """Take in rows that do not fit yet."""
+        self.totals = longer(self.totals, size, INFEASIBLE)
 
     def exclude(self, rows: npt.NDArray[np.integer], *, forgets_levels: bool) -> None:
         """These rows do not fit any more. ``forgets_levels``: other rows are going to be set at once."""

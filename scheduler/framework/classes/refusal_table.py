@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
 from scheduler.framework.plugin import FilterPlugin
 from scheduler.messages.status import Code, Refusal
 
@@ -39,6 +44,10 @@ class RefusalTable:
         other.refusals = self.refusals[:]
         other._codes, other._error_codes = dict(self._codes), self._error_codes[:]
         return other
+
+    def codes_of(self, index: int, plugin: FilterPlugin, refusals: Sequence[Refusal]) -> npt.NDArray[np.int16]:
+        """0 for a row that fits, and the codes of these refusals."""
+        return np.array([0, *[self.code_of(index, plugin, refusal) for refusal in refusals]], np.int16)
 
     def code_of(self, index: int, plugin: FilterPlugin, refusal: Refusal) -> int:
         """The code of a refusal by the filter plugin number ``index``."""

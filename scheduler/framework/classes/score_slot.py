@@ -7,9 +7,11 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.row_journal import NODE_CHANGED
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun
 from scheduler.framework.classes.extremes import Extremes
+from scheduler.framework.classes.first_refusals import longer
 from scheduler.framework.plugin import MAX_NODE_SCORE, NormalizePlugin, ScorePlugin, Scores, State
 from scheduler.framework.shortcuts import ExtremesScoringPlugin, GroupScores, GroupScoringPlugin
 from scheduler.framework.traits import traits_of
@@ -77,6 +79,18 @@ class ScoreSlot:
         groups = None if self.by_group is None else self.by_group.groups
         kept = (self.raw, self.contribution, groups, self.state)
         return sum(each.nbytes for each in kept if isinstance(each, np.ndarray | State))
+
+    def grow(self, size: int) -> None:
+        """Take in rows of which nothing is known yet."""
+        if isinstance(self.raw, np.ndarray):
+            self.raw = longer(self.raw, size, 0)
+        if isinstance(self.contribution, np.ndarray):
+            self.contribution = longer(self.contribution, size, 0)
+        if self.by_group is not None and self.has_stamp:
+            # Which group a new row is in is for the plugin to say.
+            self.stamp = None
+        elif not self.flags & NODE_CHANGED and self.state is not SKIP:
+            self.state = None
 
     def stamp_now(self, run: ClassRun) -> Hashable:
         return run.stamp_of(self.plugin) if self.has_stamp else ()

@@ -106,9 +106,12 @@ class ClassScores:
         """Brings the totals up to date with the view and the feasible rows. Raises PluginError."""
         view, journal = run.view, run.journal
         changes = journal.changes(self._rows_version, MAX_SINGLE_ROWS) if self._rows_version >= 0 else None
-        is_full = changes is None or len(self._ranks.totals) != view.table.size
+        more = view.table.size - len(self._ranks.totals)
+        is_full = changes is None or more > MAX_SINGLE_ROWS
         if changes is None or is_full:
             changes = NO_CHANGES
+        elif more:
+            self._grow(view.table.size)
         feasible_changed = first.fits_version != self._fits_version
         block = first.block_since(self._fits_version) if feasible_changed else None
         appeared = first.changed_since(self._fits_version if block is None else block.after) if feasible_changed else ()
@@ -138,6 +141,13 @@ class ClassScores:
         self._rows_version = journal.version
         self._fits_version = first.fits_version
         self._versions = versions
+
+    def _grow(self, size: int) -> None:
+        """The table has more rows, of which nothing is known yet."""
+        self._ranks.grow(size)
+        for slot in self._slots:
+            slot.grow(size)
+        self.columns_made += 1
 
     def _slots_for(self, refresh: ScoreRefresh, stale: Sequence[ScoreSlot]) -> list[_Affected]:
         if refresh.is_full:
