@@ -1,7 +1,7 @@
 """Node labels by key: which nodes have a key, and for the keys that are asked about a column of value ids.
 
 Of every key only the rows that have it are kept while these are few, else their number. A column is made when its key
-is asked for, from the labels themselves or, where the label of a few rows has changed, from the column before. Ids of
+is asked for, from the labels themselves or, where the label of some rows has changed, from the column before. Ids of
 values are given in the order of the rows, so the same nodes have the same ids, however often a column was made.
 
 At most MAX_BYTES of columns are kept; beyond that they are made each time (0.5 ms for 5,000 nodes that all have the
@@ -25,8 +25,6 @@ MAX_BYTES = 32 * 2**20
 """Of kept columns: some 45 keys that tell 5,000 nodes apart, or 800 keys of few values."""
 MAX_NARROW_ROWS = 16
 """Rows with a key that are listed one by one."""
-MAX_CHANGED_ROWS = 256
-"""Rows whose label changed that a column is brought up to date with; with more it is made again."""
 
 _NO_LABELS: dict[str, str] = {}
 
@@ -173,7 +171,8 @@ class LabelColumns:
     def _note_change(self, key: str, row: int) -> None:
         changed = self._changed.setdefault(key, {})
         changed[row] = None
-        if len(changed) > MAX_CHANGED_ROWS:
+        if 2 * len(changed) > len(self._labels):
+            # To look at all rows is no more work than to look at most of them.
             self._drop(key)
 
     def _drop(self, key: str) -> None:
