@@ -24,7 +24,7 @@ from scheduler.cluster.view import COUNTS_OF_PODS
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun, PluginPoint
 from scheduler.framework.classes.filters import MAX_SINGLE_ROWS
-from scheduler.framework.classes.first_refusals import FirstRefusals
+from scheduler.framework.classes.first_refusals import FirstRefusals, longer
 from scheduler.framework.classes.ranks import total_dtype
 from scheduler.framework.classes.score_calls import (
     asked_by_group,
@@ -141,7 +141,10 @@ class SampledScores:
         """Brings what is kept up to date with the view."""
         view, journal, size = run.view, run.journal, len(first.codes)
         found = journal.changes(self._rows_version, MAX_SINGLE_ROWS) if self._rows_version >= 0 else None
-        is_full = found is None or self._size != size
+        more = size - self._size
+        is_full = found is None or more > MAX_SINGLE_ROWS
+        if more and not is_full:
+            self._grow(size)
         changes = NO_CHANGES if found is None or is_full else found
         versions = view.versions
         stale: Sequence[ScoreSlot] = ()
@@ -160,6 +163,13 @@ class SampledScores:
         if self._sum is None:
             self._sort_slots(size)
         self._rows_version, self._size, self._versions = journal.version, size, versions
+
+    def _grow(self, size: int) -> None:
+        """The table has more rows, of which nothing is known yet."""
+        for slot in self._slots:
+            slot.grow(size)
+        self._sum = None if self._sum is None else longer(self._sum, size, 0)
+        self.columns_made += 1
 
     def _refresh_slot(
         self,
@@ -225,8 +235,11 @@ class SampledScores:
         for row, gain in gains.items():
             self._sum[row] += gain
         if changes.many is not None and self._summed_slots:
-            columns = [slot.contribution[changes.many] for slot in self._summed_slots]  # type: ignore[index]  # arrays
-            self._sum[changes.many] = sum(columns)
+            # A column alone may be too narrow for the sum.
+            added = np.zeros(len(changes.many), self._dtype)
+            for slot in self._summed_slots:
+                added += slot.contribution[changes.many]  # type: ignore[index]  # an array, by _sort_slots
+            self._sum[changes.many] = added
 
     def _sort_slots(self, size: int) -> None:
         self._asked_slots, self._summed_slots, self._flat_shares = [], [], {}

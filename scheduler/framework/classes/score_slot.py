@@ -89,7 +89,7 @@ class ScoreSlot:
         if self.by_group is not None and self.has_stamp:
             # Which group a new row is in is for the plugin to say.
             self.stamp = None
-        elif not self.flags & NODE_CHANGED and self.state is not SKIP:
+        elif self.by_group is not None or (not self.flags & NODE_CHANGED and self.state is not SKIP):
             self.state = None
 
     def stamp_now(self, run: ClassRun) -> Hashable:
