@@ -86,11 +86,10 @@ class LabelColumns:
     def column(self, key: str, capacity: int) -> LabelColumn:
         """The column of a key, with room for ``capacity`` rows at least."""
         column = self._columns.get(key)
-        changed = self._changed.get(key)
-        if column is not None and not changed and len(column.ids) >= capacity:
+        if column is not None and len(column.ids) >= capacity and key not in self._changed:
             column.was_asked = True
             return column
-        rows = self.narrow_rows(key)
+        rows, changed = self.narrow_rows(key), self._changed.get(key)
         if column is not None:
             self._drop(key)
         if rows == ():

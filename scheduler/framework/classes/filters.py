@@ -21,7 +21,6 @@ from scheduler.messages.status import SKIP, Code, Refusal, Skip
 
 MAX_SINGLE_ROWS = 30
 """Changed rows up to which the plugins' scalar forms are quicker than one call for all of them (design §4)."""
-NO_MORE = range(0)
 
 States = dict[str, State | Skip]
 
@@ -246,17 +245,18 @@ class ClassFilters:
             self._table.clear()
             self._rows_version = -1
         changes = journal.changes(self._rows_version, MAX_SINGLE_ROWS) if self._rows_version >= 0 else None
-        added = range(len(self.codes), table.size)
-        is_full = changes is None or len(added) > MAX_SINGLE_ROWS
+        before, size = len(self.codes), table.size
+        is_full = changes is None or size > before + MAX_SINGLE_ROWS
         if self.only is not None and self._node_version != table.node_version:
             is_full = True
         if changes is None or is_full:
-            changes, added = NO_CHANGES, NO_MORE
-        if added:
-            self._grow(added.stop)
+            changes = NO_CHANGES
         self._rows_version = journal.version
         self._node_version = table.node_version
-        touched = changes.nodes().union(added)
+        touched = changes.nodes()
+        if size > before and not is_full:
+            self._grow(size)
+            touched.update(range(before, size))
         combines_all = is_full or len(touched) > MAX_SINGLE_ROWS
         blocks: list[CodedRows] = []
         for slot in self._slots if is_full else self._affected_slots(changes.flags):
@@ -268,9 +268,8 @@ class ClassFilters:
         self._stale.clear()
         first = self.first
         if combines_all or (blocks and self.only is not None):
-            before = first.codes
             first.combine(self._columns(), self.only, run.view)
-            self.columns_made += len(before) != len(first.codes)
+            self.columns_made += before != len(first.codes)
             return
         if blocks:
             first.combine_blocks(blocks, self._columns(), run.view)
@@ -333,7 +332,7 @@ class ClassFilters:
         elif changes.many is not None:
             differing = self._many_rows(slot, state, run, changes.many) if changes.flags & slot.flags else NO_ROWS
             has_changed = len(differing) > MAX_SINGLE_ROWS
-            if not has_changed:
+            if len(differing) and not has_changed:
                 touched.update(differing.tolist())
         else:
             self._few_rows(slot, state, run, changes.few_with(slot.flags), touched)
@@ -354,8 +353,9 @@ class ClassFilters:
         if codes is None:
             codes = np.zeros(len(rows), np.int16)
         slot.codes[rows] = codes
-        changed: npt.NDArray[np.int64] = rows[before != codes]
-        return changed
+        differs = before != codes
+        # The common answer costs a quarter of the other one.
+        return rows[differs] if np.count_nonzero(differs) else NO_ROWS
 
     def _few_rows(self, slot: FilterSlot, state: State, run: ClassRun, rows: Sequence[int], touched: set[int]) -> None:
         table = run.view.table

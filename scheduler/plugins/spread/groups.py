@@ -20,7 +20,7 @@ from scheduler.framework.shortcuts import MAX_GROUPS, Fitting, GroupScores
 from scheduler.objects.memo import has_many_parts
 from scheduler.plugins.go_math import go_round
 from scheduler.plugins.spread.constraints import Constraint, Countable, Eligibility, both, rows_with_all_keys
-from scheduler.plugins.spread.recount import CountedQuery, changes_by_row, nodes_of
+from scheduler.plugins.spread.recount import CountedQuery, Nodes, changes_by_row
 from scheduler.plugins.spread.state import normalized, worth
 
 _ROOM: Final = 4
@@ -83,7 +83,7 @@ class GroupedSpread(State):
 
     def __init__(self, axes: tuple[_Axis, ...], requires_all_keys: bool, view: View) -> None:
         self._axes = axes
-        self._nodes = nodes_of(view.table, honors_taints=any(axis.constraint.honors_taints for axis in axes))
+        self._nodes = Nodes.of(view.table, honors_taints=any(axis.constraint.honors_taints for axis in axes))
         self._counts_nodes_alone = all(axis.constraint.is_per_node for axis in axes)
         self.presence: _Presence | None = None
         """With the rows that fit when ``finals`` was asked."""

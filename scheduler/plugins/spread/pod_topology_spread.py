@@ -56,7 +56,7 @@ from scheduler.plugins.spread.evidence import causes
 from scheduler.plugins.spread.groups import grouped_scores, scores_again
 from scheduler.plugins.spread.hints import SpreadHints, facet_of_pod, keys_offered
 from scheduler.plugins.spread.owners import SELECTING_KINDS
-from scheduler.plugins.spread.recount import nodes_of
+from scheduler.plugins.spread.recount import version_of_nodes
 from scheduler.plugins.spread.state import (
     SpreadFilterState,
     SpreadScoreState,
@@ -190,9 +190,9 @@ class PodTopologySpread(ScopedPlugin, CountingPlugin, PreScorePlugin, GroupScori
         assert isinstance(fragment, _Fragment)
         if not fragment.query_ids:
             return ()
-        version = view.pod_counts.version
-        nodes = nodes_of(view.table, honors_taints=fragment.honors_taints)
-        return nodes, tuple([version(query_id) for query_id in fragment.query_ids])
+        version, table = view.pod_counts.version, view.table
+        nodes = version_of_nodes(table, honors_taints=fragment.honors_taints)
+        return nodes, table.size, tuple([version(query_id) for query_id in fragment.query_ids])
 
     # --- filter -------------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ class CountedQuery(Struct, frozen=True):
 
 
 class Nodes(Struct, frozen=True):
-    """The nodes that constraints were counted on: equal ones are the same to them."""
+    """The nodes that constraints were counted on."""
 
     version: int
     size: int
@@ -37,12 +37,17 @@ class Nodes(Struct, frozen=True):
     honors_taints: bool
     """Whether taints count for one of the constraints; else no more than labels does."""
 
+    @classmethod
+    def of(cls, table: NodeTable, *, honors_taints: bool) -> Nodes:
+        return cls(version_of_nodes(table, honors_taints=honors_taints), table.size, honors_taints)
+
     def hold_in(self, table: NodeTable) -> bool:
-        return self == nodes_of(table, honors_taints=self.honors_taints)
+        """Whether they are still the same to the constraints."""
+        return self.size == table.size and self.version == version_of_nodes(table, honors_taints=self.honors_taints)
 
 
-def nodes_of(table: NodeTable, *, honors_taints: bool) -> Nodes:
-    return Nodes(table.node_version if honors_taints else table.labels_version, table.size, honors_taints)
+def version_of_nodes(table: NodeTable, *, honors_taints: bool) -> int:
+    return table.node_version if honors_taints else table.labels_version
 
 
 class Basis(Struct, frozen=True):

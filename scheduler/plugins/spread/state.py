@@ -24,7 +24,7 @@ from scheduler.objects.steps import Pace, Steps, run_to_end
 from scheduler.plugins.go_math import go_log, go_round
 from scheduler.plugins.spread.constraints import Constraint, Countable, Eligibility, both, rows_with_all_keys
 from scheduler.plugins.spread.hard import MISSING_KEY, TOO_UNEVEN, HardConstraint
-from scheduler.plugins.spread.recount import Basis, CountedQuery, changes_by_value, nodes_of
+from scheduler.plugins.spread.recount import Basis, CountedQuery, Nodes, changes_by_value
 
 # --- filter -----------------------------------------------------------------------------------------------------------
 
@@ -53,7 +53,7 @@ def filter_state(
         ]
     )
     queries = [one.query(pod.namespace, mask, view) for one, mask in zip(constraints, masks, strict=True)]
-    nodes = nodes_of(view.table, honors_taints=any(one.honors_taints for one in constraints))
+    nodes = Nodes.of(view.table, honors_taints=any(one.honors_taints for one in constraints))
     basis = Basis(nodes, tuple(queries))
     return SpreadFilterState(pod.namespace, eligibility, hard, basis)
 
