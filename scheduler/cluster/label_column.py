@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.interning import ABSENT, int64
+from scheduler.cluster.longer import longer
 
 Ids = npt.NDArray[np.int32]
 
@@ -121,12 +122,12 @@ class LabelColumn:
 
     def grown(self, capacity: int) -> LabelColumn:
         """The same with room for more rows, which lack the key."""
-        return self._with_ids(_longer(self.ids, capacity))
+        return self._with_ids(longer(self.ids, max(capacity, len(self.ids))))
 
     def changed(self, values: Mapping[int, str | None], capacity: int) -> LabelColumn | None:
         """The same but for the values of some rows; None where most of the key's texts are no node's any more. Ids are
         those that a column made from the labels has."""
-        ids = _longer(self.ids, capacity)
+        ids = longer(self.ids, max(capacity, len(self.ids)))
         added: dict[int, int] = {}
         for row, value in values.items():
             value_id = ABSENT if value is None else self.find(value)
@@ -167,10 +168,3 @@ class LabelColumn:
         # With what ``rows_with`` keeps, if it is asked.
         self.nbytes = 2 * self.ids.nbytes + _BYTES_PER_VALUE * len(self._texts.all)
         self.was_asked = True
-
-
-def _longer(ids: Ids, capacity: int) -> Ids:
-    """A copy with room for ``capacity`` rows."""
-    longer = np.zeros(max(capacity, len(ids)), np.int32)
-    longer[: len(ids)] = ids
-    return longer

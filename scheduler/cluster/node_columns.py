@@ -12,6 +12,7 @@ from scheduler.cluster.amounts import Amounts
 from scheduler.cluster.interning import ABSENT
 from scheduler.cluster.label_column import LabelColumn
 from scheduler.cluster.label_columns import LabelColumns
+from scheduler.cluster.longer import longer
 from scheduler.cluster.offer import Offer
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.selected_rows import SelectedRows
@@ -323,17 +324,11 @@ class NodeColumns:
     def _grow(self) -> None:
         self._capacity *= 2
         more = self._capacity
-
-        def longer(array: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-            grown = np.zeros(more, array.dtype)
-            grown[: len(array)] = array
-            return grown
-
         matrix = np.zeros((len(self._matrix), more), np.int64)
         matrix[:, : self._matrix.shape[1]] = self._matrix
         self._put_matrix(matrix)
         for attribute in ("_exists", "_unschedulable", "_taint_set", "_feature_set", "_row_version"):
-            setattr(self, attribute, longer(getattr(self, attribute)))
+            setattr(self, attribute, longer(getattr(self, attribute), more))
 
     def _uncut(self) -> None:
         """Forget the public columns: the arrays, or how much of them is in use, are others."""

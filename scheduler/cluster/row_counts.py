@@ -11,6 +11,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.longer import longer
+
 _MAX_SPARSE = 64
 
 Numbers = npt.NDArray[np.signedinteger[Any]]
@@ -36,7 +38,7 @@ class RowCounts:
         dense = self._dense
         if dense is not None:
             if row >= len(dense):
-                dense = self._dense = _grown(dense, row + 1)
+                dense = self._dense = longer(dense, 1 << row.bit_length())
             total: int = dense.item(row) + amount
             if not -self._most <= total <= self._most:
                 dense = self._hold(dense.astype(self._type_for(total)))
@@ -127,7 +129,7 @@ class RowCounts:
                 shown[list(self._sparse)] = list(self._sparse.values())
         else:
             if len(dense) < size:
-                dense = self._dense = _grown(dense, size)
+                dense = self._dense = longer(dense, 1 << (size - 1).bit_length())
             shown = dense[:size].astype(np.int64, copy=False)
         shown.flags.writeable = False
         return shown
@@ -164,9 +166,3 @@ class RowCounts:
         """The narrowest type for a number of either sign."""
         types = _NARROW_TYPES if not self._is_wide else ()
         return next((one for one in types if abs(number) <= np.iinfo(one).max), np.int64)
-
-
-def _grown(array: Numbers, size: int) -> Numbers:
-    grown = np.zeros(1 << (size - 1).bit_length(), array.dtype)
-    grown[: len(array)] = array
-    return grown

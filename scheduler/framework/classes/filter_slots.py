@@ -11,9 +11,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from scheduler.cluster.interning import ABSENT
+from scheduler.cluster.longer import longer
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import PRE_FILTER, ClassRun
-from scheduler.framework.classes.first_refusals import FITS, CodedRows, longer
+from scheduler.framework.classes.first_refusals import FITS, CodedRows
 from scheduler.framework.classes.refusal_table import RefusalTable
 from scheduler.framework.plugin import FilterPlugin, NodeSubset, PreFilterPlugin, Rows, State
 from scheduler.framework.shortcuts import ByValue, CountingPlugin

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from scheduler.cluster.longer import longer
 from scheduler.cluster.view import View
 from scheduler.framework.shortcuts import Flips
 
@@ -21,7 +22,6 @@ OUTSIDE = -2
 
 Codes = npt.NDArray[np.int16]
 Rows = npt.NDArray[np.integer]
-Item = TypeVar("Item", bound=np.generic)
 
 
 CodedRows = tuple[Rows, int]
@@ -208,13 +208,6 @@ class FirstRefusals:
         self._changed = []
         self._changed_from = self.fits_version
         self._block = None
-
-
-def longer(column: npt.NDArray[Item], size: int, filler: int) -> npt.NDArray[Item]:
-    """A copy of a column with more rows."""
-    grown = np.full(size, filler, column.dtype)
-    grown[: len(column)] = column
-    return grown
 
 
 @lru_cache(maxsize=2)

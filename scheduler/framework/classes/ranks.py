@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.framework.classes.first_refusals import FirstRefusals, longer
+from scheduler.cluster.longer import longer
+from scheduler.framework.classes.first_refusals import FirstRefusals
 
 INFEASIBLE = -1
 """Total of a row that does not fit: below all others, which are never negative."""

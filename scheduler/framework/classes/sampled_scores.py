@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.longer import longer
 from scheduler.cluster.row_journal import NO_CHANGES, RowChanges
 from scheduler.cluster.view import COUNTS_OF_PODS
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun, PluginPoint
 from scheduler.framework.classes.filters import MAX_SINGLE_ROWS
-from scheduler.framework.classes.first_refusals import FirstRefusals, longer
+from scheduler.framework.classes.first_refusals import FirstRefusals
 from scheduler.framework.classes.ranks import total_dtype
 from scheduler.framework.classes.score_calls import (
     asked_by_group,

@@ -7,11 +7,11 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.cluster.longer import longer
 from scheduler.cluster.row_journal import NODE_CHANGED
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun
 from scheduler.framework.classes.extremes import Extremes
-from scheduler.framework.classes.first_refusals import longer
 from scheduler.framework.plugin import MAX_NODE_SCORE, NormalizePlugin, ScorePlugin, Scores, State
 from scheduler.framework.shortcuts import ExtremesScoringPlugin, GroupScores, GroupScoringPlugin
 from scheduler.framework.traits import traits_of
