@@ -25,5 +25,6 @@ def test_the_flags_of_many_rows_are_those_of_the_single_ones(
         assert few is not None
         assert many is not None
         assert many.flags == few.flags
+        assert many.nodes() == few.nodes()
         if many.many is not None:
             assert set(many.many.tolist()) == set(few.few)

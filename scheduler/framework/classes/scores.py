@@ -147,6 +147,8 @@ class ClassScores:
         self._ranks.grow(size)
         for slot in self._slots:
             slot.grow(size)
+        # Some are to be asked again whose answers hold after any other change of a row.
+        self._columns = None
         self.columns_made += 1
 
     def _slots_for(self, refresh: ScoreRefresh, stale: Sequence[ScoreSlot]) -> list[_Affected]:

@@ -86,6 +86,41 @@ profiles:
     assert len(CountingItsStamps.asked) == 3
 
 
+class Named(PerNodeScore):
+    """Goes by the names of nodes, which never change: it reads nothing else of them, and no pods."""
+
+    name = "Named"
+    reads = Reads.NOTHING
+
+    def fragment(self, pod: PodInfo, view: View) -> Hashable:
+        return ()
+
+    def score_one(self, state: State, pod: PodInfo, node: Node, node_view: NodeView) -> int:
+        return 10 * int(node.metadata.name[1:])
+
+
+def test_a_new_node_is_scored_by_plugins_that_no_change_of_a_node_concerns() -> None:
+    text = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {multiPoint: {enabled: [{name: Named}], disabled: [{name: PodTopologySpread}, {name: ImageLocality}]}}
+"""
+    profile = next(iter(build_profiles(load(text), registry((Named,))).values()))
+    cache, classes = cluster(3), ClassCache()
+    find(classes, cache, "a", profile, cpu="1")
+    for turn in range(6):
+        # Rows change as new ones do: in their nodes, in their pods, and in whether the pod fits.
+        cache.observe_node(node("n1", cpu="4", unschedulable=turn % 2 == 0))
+        cache.observe_pod(PodInfo(pod(f"there-{turn}", cpu="100m", node="n2")))
+        find(classes, cache, "a", profile, cpu="1")
+    cache.observe_node(node("n3", cpu="4"))
+    kept = find(classes, cache, "a", profile, cpu="1").scores
+    fresh = find(ClassCache(), cache, "a", profile, cpu="1").scores
+    assert kept.shares_of(3) == fresh.shares_of(3)
+    assert kept.totals.tolist() == fresh.totals.tolist()
+
+
 def test_pods_of_one_template_are_one_class() -> None:
     cache, classes = cluster(3), ClassCache()
     assert find(classes, cache, "a", cpu="1") is find(classes, cache, "b", cpu="1")
