@@ -50,6 +50,7 @@ ROWS = {
     "affinity": "zone-affinity",
     "anti-affinity": "host-anti-affinity",
     "mixed": "mix-300-deployments",
+    "daemon-sets": "daemon-sets",
     "arrival": "arrival",
 }
 """Row → the scenario of ``e2e.bench`` whose objects it has."""

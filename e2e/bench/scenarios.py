@@ -68,6 +68,14 @@ def _each(spec: Callable[[int], dict[str, Any]]) -> Callable[[int, int], Iterato
     return lambda nodes, pods: (_pod(f"pod-{index:05}", **spec(index)) for index in range(pods))
 
 
+def _of_daemon_sets(nodes: int, pods: int) -> Iterator[Object]:
+    """A pod for each node and, where there are more, of one DaemonSet after the other."""
+    return (
+        _pod(f"pod-{index:05}", **shapes.of_a_daemon_set(index // nodes, f"node-{index % nodes:05}"))
+        for index in range(pods)
+    )
+
+
 def _nodes_and_services(nodes: int, pods: int) -> Iterator[Object]:
     """A Service selects each deployment's pods, which makes the default spreading count them."""
 
@@ -216,6 +224,7 @@ _TABLE = (
         _each(shapes.one_of_many_deployments),
         _nodes_and_services,
     ),
+    Scenario("daemon-sets", "a pod for each node", _of_daemon_sets, _nodes),
     Scenario(
         "bound-volumes", "a bound volume a pod", _each(_with_a_claim), _and_bound(claims.csi_volume, is_zonal=True)
     ),

@@ -37,6 +37,16 @@ def rather_in_one_zone(index: int) -> dict[str, Any]:
     return {"affinity": affinity_json(node_preferred=[(10, node_term(f"{ZONE} In zone-{index % ZONES}"))])}
 
 
+def of_a_daemon_set(number: int, node: str) -> dict[str, Any]:
+    """As the controller of DaemonSets makes it: for one node, by its name."""
+    tolerated = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
+    return {
+        "labels": {"app": f"agent-{number}"},
+        "affinity": affinity_json(node_required=[node_term(fields=[f"metadata.name In {node}"])]),
+        "tolerations": [tolerated],
+    }
+
+
 def one_of_many_deployments(index: int) -> dict[str, Any]:
     """Five kinds of pods in turn: plain, spread, apart, together, picky; requests differ by deployment."""
     number = index % DEPLOYMENTS

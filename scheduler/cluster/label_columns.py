@@ -4,8 +4,9 @@ Of every key only the rows that have it are kept while these are few, else their
 is asked for, from the labels themselves or, where the label of some rows has changed, from the column before. Ids of
 values are given in the order of the rows, so the same nodes have the same ids, however often a column was made.
 
-At most MAX_BYTES of columns are kept; beyond that they are made each time (0.5 ms for 5,000 nodes that all have the
-key). Keys that no node has cost nothing, keys that few nodes have are never looked for in the others.
+At most MAX_BYTES of columns are kept, or MAX_BYTES_A_NODE for each node where that is more; beyond that they are made
+each time (0.5 ms for 5,000 nodes that all have the key, 50 to 100 ms for 100,000). Keys that no node has cost nothing,
+keys that few nodes have are never looked for in the others.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from scheduler.cluster.label_column import LabelColumn
 Labels = Mapping[str, str]
 
 MAX_BYTES = 32 * 2**20
-"""Of kept columns: some 40 keys that tell 5,000 nodes apart, two that tell 100,000 apart, or hundreds of few values."""
+"""Of kept columns: some 40 keys that tell 5,000 nodes apart, or hundreds of few values."""
+MAX_BYTES_A_NODE = 1_600
+"""Ten keys that tell all nodes apart: 160 MB with 100,000 nodes. Of columns that are asked for in turn, a limit without
+room for the last one keeps none."""
 MAX_NARROW_ROWS = 16
 """Rows with a key that are listed one by one."""
 
@@ -205,9 +209,10 @@ class LabelColumns:
         return LabelColumn.of(ids, distinct)
 
     def _keep(self, key: str, column: LabelColumn) -> None:
-        if column.nbytes > MAX_BYTES:
+        limit = max(MAX_BYTES, MAX_BYTES_A_NODE * len(self._labels))
+        if column.nbytes > limit:
             return
-        while self._bytes + column.nbytes > MAX_BYTES:
+        while self._bytes + column.nbytes > limit:
             first = next(iter(self._columns))
             looked_at = self._columns.pop(first)
             if looked_at.was_asked:

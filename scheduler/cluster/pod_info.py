@@ -281,9 +281,10 @@ class PodInfo:
         if old._required_node_affinity is None and old.affinity_terms is NOT_WORKED_OUT:
             return
         if before.node_selector == now.node_selector and before.affinity == now.affinity:
-            self._required_node_affinity = old._required_node_affinity
-            self._preferred_node_terms = old._preferred_node_terms
-            self._terms_of_nodes = old._terms_of_nodes
+            if not self.node_name:  # Of a pod on a node nothing asks where it may go.
+                self._required_node_affinity = old._required_node_affinity
+                self._preferred_node_terms = old._preferred_node_terms
+                self._terms_of_nodes = old._terms_of_nodes
             if old.namespace == self.namespace:
                 self.affinity_terms = old.affinity_terms
 

@@ -84,6 +84,10 @@ class NodeTable(NodeColumns):
         row = self._row_of.get(name)
         return row if row is not None and self._exists[row] else None
 
+    def existing_rows(self, names: Iterable[str]) -> npt.NDArray[np.int64]:
+        """The rows of those of the node names that have a Node object, ascending."""
+        return np.array(sorted([row for name in names if (row := self.existing_row(name)) is not None]), np.int64)
+
     def node(self, name: str) -> Node | None:
         """The Node object of a name; None if there is none."""
         row = self._row_of.get(name)

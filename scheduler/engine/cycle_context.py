@@ -27,11 +27,12 @@ from scheduler.extenders.extender import Extender
 from scheduler.framework.class_run import ClassRun
 from scheduler.framework.classes.cache import ClassCache, PodClass
 from scheduler.framework.classes.filters import ClassFilters
+from scheduler.framework.plugin import PermitPlugin, ReservePlugin, State
 from scheduler.framework.post_filter import Kept
 from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
-from scheduler.messages.status import Code, Refusal
+from scheduler.messages.status import Code, Refusal, Skip
 
 
 class Depth(Enum):
@@ -154,6 +155,26 @@ class Run(Struct, eq=False):
     """What extenders have said of that node: it holds unless they say something else in the search over all nodes."""
     is_large: bool = False
     """Whether it pauses between its steps: ten thousand terms take long in each of them."""
+
+    @property
+    def states(self) -> dict[str, State | Skip]:
+        """Plugin name → what PreFilter has said."""
+        return self.filters.states
+
+    @property
+    def unconcerned(self) -> frozenset[str]:
+        """Plugins that the pod does not concern."""
+        return self.pod_class.unconcerned
+
+    @property
+    def reserve_plugins(self) -> tuple[ReservePlugin, ...]:
+        """Those that the pod concerns."""
+        return self.pod_class.reserve_plugins
+
+    @property
+    def permit_plugins(self) -> tuple[PermitPlugin, ...]:
+        """Those that the pod concerns."""
+        return self.pod_class.permit_plugins
 
     def filter_failed(self, error: Refusal) -> NotPlaced:
         """The end of an attempt in which a Filter plugin ended in an error on a node."""

@@ -12,13 +12,13 @@ from scheduler.cluster.effects import Effect
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.engine.attempt import Attempt
-from scheduler.engine.cycle_context import Assumptions, CycleContext, Run
+from scheduler.engine.cycle_context import Assumptions, CycleContext, Laps
 from scheduler.engine.error_texts import cause_of
 from scheduler.engine.outcome import CycleOutcome, GroupPermitted, NotPlaced, Placed, PodRequest
 from scheduler.engine.tickets import ClaimTicket
 from scheduler.errors import failed_at
 from scheduler.framework.diagnosis import Diagnosis, fit_error_text
-from scheduler.framework.plugin import Permitted, State, Wait
+from scheduler.framework.plugin import PermitPlugin, Permitted, ReservePlugin, State, Wait
 from scheduler.framework.plugin_requests import (
     ActivatePods,
     AllowWaiting,
@@ -37,7 +37,42 @@ States = Mapping[str, State | Skip]
 Answer = TypeVar("Answer")
 
 
-def assume_and_reserve(run: Run, node: str) -> CycleOutcome:
+class Decision(Protocol):
+    """The choice of a node for a pod."""
+
+    @property
+    def context(self) -> CycleContext: ...
+
+    @property
+    def profile(self) -> Profile: ...
+
+    @property
+    def pod(self) -> PodInfo: ...
+
+    @property
+    def attempt(self) -> Attempt: ...
+
+    @property
+    def clock(self) -> Laps: ...
+
+    @property
+    def states(self) -> dict[str, State | Skip]:
+        """Plugin name → what PreFilter has said."""
+        ...
+
+    @property
+    def unconcerned(self) -> frozenset[str]:
+        """Plugins that the pod does not concern: they are in neither of the next two."""
+        ...
+
+    @property
+    def reserve_plugins(self) -> tuple[ReservePlugin, ...]: ...
+
+    @property
+    def permit_plugins(self) -> tuple[PermitPlugin, ...]: ...
+
+
+def assume_and_reserve(run: Decision, node: str) -> CycleOutcome:
     """Assume the pod, then run Reserve and Permit; after a refusal all of it is undone.
 
     Plugins that the pod does not concern are not asked. Raises InvariantViolation if the pod is placed already.
@@ -47,7 +82,7 @@ def assume_and_reserve(run: Run, node: str) -> CycleOutcome:
     assumptions.assume(assumed)
     waits: dict[str, float] = {}
     requests: list[PodRequest] = []
-    reserving, permitting = run.pod_class.reserve_plugins, run.pod_class.permit_plugins
+    reserving, permitting = run.reserve_plugins, run.permit_plugins
     failed = _reserve(run, assumed, requests) if reserving else None
     run.clock.lap("Reserve")
     if failed is None:
@@ -56,24 +91,22 @@ def assume_and_reserve(run: Run, node: str) -> CycleOutcome:
             run.attempt.statuses["Permit"] = Code.WAIT.value
         run.clock.lap("Permit")
     if failed is not None:
-        requests += unreserve(run.context, _Reserved(assumed, run.profile, run.attempt, run.filters.states))
+        requests += unreserve(run.context, _Reserved(assumed, run.profile, run.attempt, run.states))
         assumptions.release(assumed.uid)
         return msgspec.structs.replace(failed, requests=tuple(requests)) if requests else failed
     run.attempt.node = node
-    return Placed(assumed, run.filters.states, run.pod_class.unconcerned, waits, tuple(requests))
+    return Placed(assumed, run.states, run.unconcerned, waits, tuple(requests))
 
 
-def _reserve(run: Run, assumed: PodInfo, requests: list[PodRequest]) -> NotPlaced | None:
+def _reserve(run: Decision, assumed: PodInfo, requests: list[PodRequest]) -> NotPlaced | None:
     def take(name: str, answer: Iterable[Effect | PluginRequest] | None) -> None:
         if answer:
             requests.extend(_carry_out(answer, name, run.context.assumptions))
 
-    return _ask_in_turn(
-        run, assumed, "Reserve", [(one.name, one.reserve) for one in run.pod_class.reserve_plugins], take
-    )
+    return _ask_in_turn(run, assumed, "Reserve", [(one.name, one.reserve) for one in run.reserve_plugins], take)
 
 
-def _permit(run: Run, assumed: PodInfo, waits: dict[str, float], requests: list[PodRequest]) -> NotPlaced | None:
+def _permit(run: Decision, assumed: PodInfo, waits: dict[str, float], requests: list[PodRequest]) -> NotPlaced | None:
     """``waits`` is filled with the plugins that say wait, and the seconds that they ask for."""
 
     def take(name: str, verdict: Wait | Permitted | None) -> None:
@@ -82,11 +115,11 @@ def _permit(run: Run, assumed: PodInfo, waits: dict[str, float], requests: list[
         if verdict is not None:
             requests.extend([_signed(request, name) for request in verdict.requests])
 
-    return _ask_in_turn(run, assumed, "Permit", [(one.name, one.permit) for one in run.pod_class.permit_plugins], take)
+    return _ask_in_turn(run, assumed, "Permit", [(one.name, one.permit) for one in run.permit_plugins], take)
 
 
 def _ask_in_turn(
-    run: Run,
+    run: Decision,
     assumed: PodInfo,
     point: str,
     plugins: Iterable[tuple[str, Callable[[State | None, PodInfo, View, str], Answer | Refusal]]],
@@ -100,7 +133,7 @@ def _ask_in_turn(
     for name, method in plugins:
         try:
             ask = timed(run.attempt.plugin_times, method, name, point)
-            answer = ask(state_of(run.filters.states, name), assumed, view, node)
+            answer = ask(state_of(run.states, name), assumed, view, node)
             if not isinstance(answer, Refusal):
                 take(name, answer)
                 continue

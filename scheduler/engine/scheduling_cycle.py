@@ -1,6 +1,7 @@
 """READ THIS FIRST: how one pod gets its node.
 
-1.  No nodes at all: there is nothing to ask.
+1.  No nodes at all: there is nothing to ask. A pod that names its node, as a DaemonSet's does, is asked about there
+    before anything else, and takes it if it fits: in ``named_node.py``.
 2.  PreFilter: each plugin looks at the pod once; it may refuse it as a whole, or name the only nodes worth a look.
 3.  The nominated node first: where room was made for the pod, and it fits there now, nothing else is looked at.
 4.  Filter: which nodes fit. Answers come from the pod's class and are brought up to date. On nodes that other pods are
@@ -34,6 +35,7 @@ from scheduler.engine.driving import PAUSE
 from scheduler.engine.error_texts import cause_of, text_of
 from scheduler.engine.extender_round import Answers, Calls, ExtenderRound
 from scheduler.engine.feasible import Feasible
+from scheduler.engine.named_node import find_named_node, may_name_a_node
 from scheduler.engine.outcome import NO_NODES, CycleOutcome, NotPlaced, Placed
 from scheduler.engine.post_filter_round import NOT_ASKED, run_post_filters
 from scheduler.engine.reservation import assume_and_reserve, refused_on_one_node
@@ -66,6 +68,10 @@ def scheduling_cycle(
         if attempt.total_nodes == 0:  # 1
             return NotPlaced(NO_NODES)
         is_long = takes_long(pod, context.cache.volumes)
+        if not is_long and may_name_a_node(context, pod, depth):
+            named = find_named_node(context, profile, pod, attempt)
+            if named is not None:
+                return named.decide(depth)
         run = _begin(context, profile, pod, attempt, now, depth) if not is_long else None
         return (yield from _cycle(run or (yield from _begun_large(context, profile, pod, attempt, now, depth))))
     except PluginError as error:
@@ -117,7 +123,7 @@ def _cycle(run: Run) -> Cycle:
         feasible = yield from _nominated_node(run)  # 3
     if feasible is None:
         if searching:
-            run.of_class.answers = yield from answers_in_steps(run, searching, run.view.rows)
+            run.of_class.answers = yield from answers_in_steps(run, searching, filters.searched(run.view))
         feasible = _fitting(run)  # 4
         error = _sample(run, feasible)  # 5
         run.clock.lap("Filter")

@@ -42,7 +42,7 @@ class ClassRun(Struct):
     """The rows that changed in ``view``, by version."""
     times: PluginTimes | None = None
     answers: Answers = NO_ANSWERS
-    """What plugins have said to all rows already, as they are in ``view``."""
+    """What plugins have said to all rows that are searched already, as they are in ``view``."""
     pod_answers: PodAnswers = NO_POD_ANSWERS
     stamps: dict[str, Hashable] = field(default_factory=dict)
     """Those of plugins, by name, that were asked for already: nothing changes in ``view`` during a run."""

@@ -75,6 +75,15 @@ def test_keys_that_no_node_has_take_nothing_and_kept_columns_are_bounded() -> No
     assert len(columns.column("wide-0", 5_000)) == 5_001
 
 
+def test_columns_of_a_large_cluster_have_room_for_ten_keys_that_tell_all_nodes_apart() -> None:
+    columns = LabelColumns()
+    for row in range(30_000):
+        columns.put(row, {f"wide-{key}": str(row) for key in range(10)})
+    first = [columns.column(f"wide-{key}", 30_000) for key in range(10)]
+    assert all(columns.column(f"wide-{key}", 30_000) is column for key, column in enumerate(first))
+    assert columns.nbytes <= label_columns.MAX_BYTES_A_NODE * 30_000
+
+
 @given(st.lists(LABELS, min_size=ROWS, max_size=ROWS))
 def test_the_rows_of_each_value_are_found_by_its_id(labels: list[Mapping[str, str]]) -> None:
     columns = LabelColumns()

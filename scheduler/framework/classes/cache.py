@@ -13,7 +13,8 @@
     answers are still shared.
 
 What differs between pods of a class is not cached: nominations are an overlay (``nominated_overlay.py``).
-The cache is bounded in classes and in bytes; the least recently used class is evicted first.
+The cache is bounded in classes and in bytes. Classes whose pods are for certain nodes by name, as a DaemonSet's that
+do not fit, are evicted first: each is of one pod, and costs little to make again. Then the least recently used one is.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class PodClass:
     __slots__ = (
         "_sampled_scores",
         "_score_plugins",
+        "_scores",
         "_weighed",
         "filters",
         "is_known",
@@ -55,7 +57,6 @@ class PodClass:
         "overlays",
         "permit_plugins",
         "reserve_plugins",
-        "scores",
         "unconcerned",
     )
 
@@ -67,9 +68,8 @@ class PodClass:
         self.reserve_plugins = tuple([one for one in profile.reserve_plugins if one.name not in unconcerned])
         self.permit_plugins = tuple([one for one in profile.permit_plugins if one.name not in unconcerned])
         self.filters = ClassFilters(profile.pre_filter_plugins, profile.filter_plugins, unconcerned)
-        self.scores = ClassScores(profile.score_plugins, unconcerned)
-        """Of all rows that fit."""
         self._score_plugins = profile.score_plugins
+        self._scores: ClassScores | None = None
         self._sampled_scores: SampledScores | None = None
         self.overlays: dict[int, NominatedOverlay] = {}
         """Priority → the rows on which pods of that priority do not fit beside nominated ones."""
@@ -78,6 +78,13 @@ class PodClass:
         self.nbytes = 0
         """The size of the columns at the last call of ``weigh``."""
         self._weighed = -1
+
+    @property
+    def scores(self) -> ClassScores:
+        """Of all rows that fit."""
+        if self._scores is None:
+            self._scores = ClassScores(self._score_plugins, self.unconcerned)
+        return self._scores
 
     @property
     def sampled_scores(self) -> SampledScores:
@@ -97,18 +104,21 @@ class PodClass:
         """A copy of the answers, to be brought up to date with a fork of the cluster."""
         other = PodClass(profile, self.unconcerned, self.key)
         other.filters.take_from(self.filters)
-        other.scores.take_from(self.scores)
+        if self._scores is not None:
+            other.scores.take_from(self._scores)
         other.is_known = self.is_known
         return other
 
     def weigh(self) -> int:
         """The number of bytes by which the columns have grown since the last call."""
-        sampled = self._sampled_scores
-        columns_made = self.filters.columns_made + self.scores.columns_made + (sampled.columns_made if sampled else 0)
+        filters, scores, sampled = self.filters, self._scores, self._sampled_scores
+        columns_made = filters.columns_made
+        columns_made += (scores.columns_made if scores else 0) + (sampled.columns_made if sampled else 0)
         if columns_made == self._weighed:
             return 0
         self._weighed = columns_made
-        before, self.nbytes = self.nbytes, self.filters.nbytes + self.scores.nbytes + (sampled.nbytes if sampled else 0)
+        before, self.nbytes = self.nbytes, filters.nbytes
+        self.nbytes += (scores.nbytes if scores else 0) + (sampled.nbytes if sampled else 0)
         return self.nbytes - before
 
 
@@ -202,8 +212,11 @@ class ClassCache:
         self._latest = None
 
     def _weigh_latest(self, nodes: int) -> None:
-        if self._latest is not None:
-            self._bytes += self._latest.weigh()
+        latest = self._latest
+        if latest is not None:
+            self._bytes += latest.weigh()
+            if latest.filters.only is not None and latest.key in self._classes:
+                self._classes.move_to_end(latest.key, last=False)
         most_bytes = max(self.limit_bytes, self.bytes_a_node * self.limit_classes * nodes)
         while len(self._classes) > 1 and (self._bytes > most_bytes or len(self._classes) > self.limit_classes):
             _, oldest = self._classes.popitem(last=False)

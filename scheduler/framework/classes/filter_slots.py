@@ -16,7 +16,7 @@ from scheduler.errors import PluginError
 from scheduler.framework.class_run import PRE_FILTER, ClassRun
 from scheduler.framework.classes.first_refusals import FITS, CodedRows
 from scheduler.framework.classes.refusal_table import RefusalTable
-from scheduler.framework.plugin import FilterPlugin, NodeSubset, PreFilterPlugin, Rows, State
+from scheduler.framework.plugin import FilterPlugin, NodeSubset, PreFilterPlugin, Rows, State, Verdicts
 from scheduler.framework.shortcuts import ByValue, CountingPlugin
 from scheduler.framework.traits import traits_of
 from scheduler.messages.status import SKIP, Refusal, Skip
@@ -123,19 +123,37 @@ def known_by_value(slot: FilterSlot, state: State, run: ClassRun) -> KnownByValu
     return None if answer is None else KnownByValue(answer, run.view.table.labels_version, run.view.table.size)
 
 
-def codes_of(
-    slot: FilterSlot, state: State, run: ClassRun, rows: Rows, refusals: RefusalTable, by_value: ByValue | None = None
+def column_of(
+    slot: FilterSlot, state: State, run: ClassRun, searched: Rows, refusals: RefusalTable, by_value: ByValue | None
 ) -> npt.NDArray[np.int16] | None:
-    """The plugin's answers as codes of the class, one per row of ``rows``; None if all fit. ``by_value``: the answers,
-    if they are known so."""
+    """The plugin's answers for all rows that are searched, as a column of codes; None if it refuses none. ``by_value``:
+    the answers, if they are known so."""
+    table = run.view.table
+    codes: npt.NDArray[np.int16] | None
     if by_value is not None:
         ids = refusals.codes_of(slot.index, slot.plugin, by_value.refusals)
-        codes = ids.take(by_value.codes).take(run.view.table.label(by_value.key)[rows])
-        return codes if np.count_nonzero(codes) else None
-    if slot.name in run.answers and isinstance(rows, slice):
-        verdicts = run.answers[slot.name]
+        codes = ids.take(by_value.codes).take(table.label(by_value.key)[searched])
+    elif slot.name in run.answers:
+        codes = _coded(slot, run.answers[slot.name], refusals)
     else:
-        verdicts = run.timed(slot.plugin.filter, slot.name, "Filter")(state, run.pod, run.view, rows)
+        codes = codes_of(slot, state, run, searched, refusals)
+    if codes is None or not np.count_nonzero(codes):
+        return None
+    if isinstance(searched, slice):
+        return codes
+    column = np.zeros(table.size, np.int16)
+    column[searched] = codes
+    return column
+
+
+def codes_of(
+    slot: FilterSlot, state: State, run: ClassRun, rows: Rows, refusals: RefusalTable
+) -> npt.NDArray[np.int16] | None:
+    """The plugin's answers as codes of the class, one per row of ``rows``; None if all fit."""
+    return _coded(slot, run.timed(slot.plugin.filter, slot.name, "Filter")(state, run.pod, run.view, rows), refusals)
+
+
+def _coded(slot: FilterSlot, verdicts: Verdicts | None, refusals: RefusalTable) -> npt.NDArray[np.int16] | None:
     if verdicts is None or not np.count_nonzero(verdicts.codes):
         return None
     return refusals.codes_of(slot.index, slot.plugin, verdicts.refusals).take(verdicts.codes)

@@ -9,14 +9,21 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.cluster.row_journal import NO_CHANGES, NODE_CHANGED, RowChanges
-from scheduler.cluster.view import COUNTS_OF_PODS
+from scheduler.cluster.view import COUNTS_OF_PODS, View
 from scheduler.errors import PluginError
 from scheduler.framework.class_run import ClassRun, PluginPoint
-from scheduler.framework.classes.filter_slots import FilterSlot, PreFilterSlot, codes_of, known_by_value, takes_values
+from scheduler.framework.classes.filter_slots import (
+    FilterSlot,
+    PreFilterSlot,
+    codes_of,
+    column_of,
+    known_by_value,
+    takes_values,
+)
 from scheduler.framework.classes.first_refusals import FITS, NO_ROWS, CodedRows, FirstRefusals
 from scheduler.framework.classes.refusal_table import RefusalTable
 from scheduler.framework.diagnosis import Diagnosis, disjoint_node_sets
-from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, NodeSubset, PreFilterPlugin, State
+from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, NodeSubset, PreFilterPlugin, Rows, State
 from scheduler.messages.status import SKIP, Code, Refusal, Skip
 
 MAX_SINGLE_ROWS = 30
@@ -105,6 +112,10 @@ class ClassFilters:
         kept += sum(slot.codes.nbytes for slot in self._slots if slot.codes is not None)
         kept += sum(slot.answer.nbytes for slot in self._pre_slots if isinstance(slot.answer, State))
         return kept + self.first.nbytes
+
+    def searched(self, view: View) -> Rows:
+        """The rows to evaluate: all of them, or those that the PreFilter plugins leave, ascending."""
+        return view.rows if self.only is None else view.table.existing_rows(self.only)
 
     def keep_diagnosis(self, of: tuple[int, int] | Refusal, diagnosis: Diagnosis) -> None:
         """``diagnosed`` from now on."""
@@ -268,7 +279,7 @@ class ClassFilters:
         self._stale.clear()
         first = self.first
         if combines_all or (blocks and self.only is not None):
-            first.combine(self._columns(), self.only, run.view)
+            first.combine(self._columns(), self.searched(run.view), run.view)
             self.columns_made += before != len(first.codes)
             return
         if blocks:
@@ -323,9 +334,8 @@ class ClassFilters:
             known, before = known_by_value(slot, state, run), slot.codes
             has_changed = False
             if is_full or known is None or not takes_values(slot, known, run, self._table, blocks):
-                slot.codes = codes_of(
-                    slot, state, run, run.view.rows, self._table, None if known is None else known.answer
-                )
+                by_value = None if known is None else known.answer
+                slot.codes = column_of(slot, state, run, self.searched(run.view), self._table, by_value)
                 has_changed = had_refusals or slot.codes is not None
             self.columns_made += _size_of(before) != _size_of(slot.codes)
             slot.known = known

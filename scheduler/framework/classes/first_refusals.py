@@ -121,19 +121,19 @@ class FirstRefusals:
             return None
         return Flips(NO_ROWS, NO_ROWS, single) if block is None else Flips(block.ceased, block.began, single)
 
-    def combine(self, columns: Sequence[Codes], only: frozenset[str] | None, view: View) -> None:
-        """Computes all rows. ``columns``: the plugins' codes in their order; ``only``: names of the nodes searched."""
+    def combine(self, columns: Sequence[Codes], searched: Rows | slice, view: View) -> None:
+        """Computes all rows. ``columns``: the plugins' codes in their order; ``searched``: all rows, or those that a
+        PreFilter plugin's node set leaves."""
         table = view.table
-        codes = columns[-1].copy() if columns else np.zeros(table.size, np.int16)
+        codes = columns[-1][searched] if columns else np.zeros(len(table.exists[searched]), np.int16)
+        if isinstance(searched, slice):
+            codes = codes.copy()
         for column in reversed(columns[:-1]):
-            np.copyto(codes, column, where=column != FITS)
-        if only is not None:
-            inside = np.zeros(table.size, np.bool_)
-            for name in only:
-                row = table.existing_row(name)
-                if row is not None:
-                    inside[row] = True
-            codes[~inside] = OUTSIDE
+            own = column[searched]
+            np.copyto(codes, own, where=own != FITS)
+        if not isinstance(searched, slice):
+            inside, codes = codes, np.full(table.size, OUTSIDE, np.int16)
+            codes[searched] = inside
         if table.node_count != table.size:
             codes[~table.exists] = NO_NODE
         self.codes = codes
