@@ -25,6 +25,7 @@ from scheduler.objects.resources import (
     ResourceVector,
     charge_as_requested,
     node_info_requests_of,
+    requests_alike,
     requests_of,
     score_requests_of,
 )
@@ -274,7 +275,10 @@ class PodInfo:
         before, now = old.pod.spec, self.pod.spec
         if old.template is not NOT_WORKED_OUT and old.namespace == self.namespace and _is_made_alike(old.pod, self.pod):
             self.template = old.template
-        if old._requests is not None and _request_alike(before, now):
+        if requests_alike(old.pod, self.pod):
+            self._requests, self._score_requests, self._ports = old._requests, old._score_requests, old._ports
+            self._charged, self._non_zero = old._charged, old._non_zero
+        elif old._requests is not None and _request_alike(before, now):
             self._requests, self._score_requests, self._ports = old._requests, old._score_requests, old._ports
             if not self.has_own_amounts and not old.has_own_amounts:
                 self._charged, self._non_zero = old._charged, old._non_zero

@@ -7,7 +7,7 @@ from enum import Enum
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.objects.quantity import InvalidQuantity, Quantities, milli_value, parse
-from scheduler.objects.resources import pod_requests, reports_resources
+from scheduler.objects.resources import pod_requests, requests_alike
 
 LABELS, SPEC, ALLOCATABLE, IMAGES, FEATURES, CONDITIONS, ANNOTATIONS = (1 << place for place in range(7))
 """Parts of a node in which two versions of it differ, as flags: see ``node_difference``."""
@@ -114,7 +114,7 @@ def _statuses(node: Node) -> dict[str, str]:
 
 def _needs_less(old: Pod, new: Pod) -> bool:
     """Whether the request of some resource has shrunk or gone; a resize in place counts with what it still holds."""
-    if old.spec == new.spec and (old.status == new.status or not (reports_resources(old) or reports_resources(new))):
+    if requests_alike(old, new):
         return False
     before = pod_requests(old, use_status=True)
     after = pod_requests(new, use_status=True)

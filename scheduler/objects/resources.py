@@ -143,6 +143,19 @@ def reports_resources(pod: Pod) -> bool:
     return bool(status.container_statuses or status.init_container_statuses or status.resources is not None)
 
 
+def requests_alike(one: Pod, other: Pod) -> bool:
+    """Whether what the pods request is worked out of the same, the status counted: most updates leave that alone."""
+    before, now = one.status, other.status
+    return (
+        one.spec == other.spec
+        and before.container_statuses == now.container_statuses
+        and before.init_container_statuses == now.init_container_statuses
+        and before.resources == now.resources
+        and before.allocated_resources == now.allocated_resources
+        and (before.conditions == now.conditions or _resize_is_infeasible(one) == _resize_is_infeasible(other))
+    )
+
+
 # --- sums -------------------------------------------------------------------------------------------------------------
 
 

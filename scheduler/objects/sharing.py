@@ -55,7 +55,8 @@ _NODE_PARTS: Final = Fields("allocatable", "capacity")
 class Sharing:
     """Replaces parts of newly decoded objects, which nothing else holds yet, by equal ones seen before.
 
-    Equality is that of the encoded part, so that sharing changes no value. What nothing reads is left out on the way:
+    Equality is that of the encoded part, or of the value with that of the object's version before, so that sharing
+    changes no value. What nothing reads is left out on the way:
     volumes without a source that is read (`emptyDir`, `projected` and so on, whose names often differ from pod to pod),
     and texts and times of conditions of which only the status is read. Texts are not left to ``sys.intern``: Python
     3.12 up to its fourth release never forgets one.
@@ -69,22 +70,23 @@ class Sharing:
         self._texts: dict[str, str] = {}
         """Names of nodes and namespaces, times in seconds, phases."""
 
-    def share(self, obj: ApiObject) -> None:
-        """Shares the parts of a pod or a node; other kinds stay as they are."""
+    def share(self, obj: ApiObject, known: ApiObject | None = None) -> None:
+        """Shares the parts of a pod or a node; other kinds stay as they are. ``known``: the version before, if any,
+        most of which an update leaves as it is."""
         if isinstance(obj, Pod):
-            self._share_pod(obj)
+            self._share_pod(obj, known if isinstance(known, Pod) else None)
         elif isinstance(obj, Node):
             self._share_node(obj)
 
-    def _share_pod(self, pod: Pod) -> None:
+    def _share_pod(self, pod: Pod, known: Pod | None) -> None:
         texts = self._texts
         if len(texts) >= self._max_texts:
             texts.clear()
-        force_setattr(pod, "spec", self._shared_spec(pod.spec))
-        self._share_metadata(pod.metadata)
+        force_setattr(pod, "spec", self._shared_spec(pod.spec, None if known is None else known.spec))
+        self._share_metadata(pod.metadata, None if known is None else known.metadata)
         status = pod.status
         if status.container_statuses or status.init_container_statuses or status.resources is not None:
-            self._share_fields(status, _STATUS_PARTS)
+            self._share_fields(status, _STATUS_PARTS, None if known is None else known.status)
         if status.conditions:
             force_setattr(status, "conditions", tuple([self._undated(condition) for condition in status.conditions]))
         if status.phase:
@@ -93,12 +95,16 @@ class Sharing:
         if time := status.start_time:
             force_setattr(status, "start_time", texts.setdefault(time, time))
 
-    def _shared_spec(self, spec: PodSpec) -> PodSpec:
+    def _shared_spec(self, spec: PodSpec, before: PodSpec | None) -> PodSpec:
         """A known spec that is equal, as most of pods that wait; else one whose parts are shared. Most are equal to a
-        known one but for the node and the names of volumes."""
+        known one but for the node and the names of volumes. ``before``: that of the pod's version before."""
         node_name, volumes = spec.node_name, spec.volumes
         if volumes:
             volumes = tuple([volume for volume in volumes if _has_source(volume)])
+            force_setattr(spec, "volumes", volumes)
+        if before is not None and spec == before:
+            return before
+        if volumes:
             force_setattr(spec, "volumes", ())
         if node_name:
             force_setattr(spec, "node_name", "")
@@ -120,12 +126,12 @@ class Sharing:
             force_setattr(status, "images", tuple([self._shared("image", image) for image in status.images]))
         self._share_fields(status, _NODE_PARTS)
 
-    def _share_metadata(self, metadata: ObjectMeta) -> None:
+    def _share_metadata(self, metadata: ObjectMeta, before: ObjectMeta | None) -> None:
         if namespace := metadata.namespace:
             force_setattr(metadata, "namespace", self._texts.setdefault(namespace, namespace))
         if created := metadata.creation_timestamp:
             force_setattr(metadata, "creation_timestamp", self._texts.setdefault(created, created))
-        self._share_fields(metadata, _METADATA_PARTS)
+        self._share_fields(metadata, _METADATA_PARTS, before)
 
     def _undated(self, condition: Condition) -> Condition:
         """A condition without the text and the times that are not read: then most pods have the same."""
@@ -138,16 +144,19 @@ class Sharing:
             self._remember(key, len(condition.type) + len(condition.status), known)
         return known
 
-    def _share_fields(self, owner: msgspec.Struct, fields: Fields) -> None:
-        """Most objects have all of these fields in common with one seen before; else each is looked up by itself."""
+    def _share_fields(self, owner: msgspec.Struct, fields: Fields, before: msgspec.Struct | None = None) -> None:
+        """Most objects have all of these fields in common with their version ``before``, or with another object seen
+        before; else each is looked up by itself."""
         parts = fields.of(owner)
-        encoded = _ENCODER.encode(parts)
-        key = fields, encoded
-        known: tuple[Any, ...] | None = self._parts.get(key)
-        if known is None:
-            each = zip(fields.names, parts, strict=True)
-            known = tuple([self._shared(name, part) if part else part for name, part in each])
-            self._remember(key, len(encoded), known)
+        known: tuple[Any, ...] | None = None if before is None else fields.of(before)
+        if known != parts:
+            encoded = _ENCODER.encode(parts)
+            key = fields, encoded
+            known = self._parts.get(key)
+            if known is None:
+                each = zip(fields.names, parts, strict=True)
+                known = tuple([self._shared(name, part) if part else part for name, part in each])
+                self._remember(key, len(encoded), known)
         for name, part, own in zip(fields.names, known, parts, strict=True):
             if part is not own:
                 force_setattr(owner, name, part)

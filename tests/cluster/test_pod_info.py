@@ -141,6 +141,13 @@ def versions(draw: st.DrawFn) -> Pod:
         if draw(st.booleans()):
             granted = {"requests": {"cpu": draw(AMOUNTS)}}
             document["status"]["initContainerStatuses"] = [{"name": "side", "resources": granted}]
+    if draw(st.booleans()):
+        pending = {
+            "type": "PodResizePending",
+            "status": "True",
+            "reason": draw(st.sampled_from(["Infeasible", "Deferred"])),
+        }
+        document["status"]["conditions"] = [pending]
     return build(Pod, document)
 
 

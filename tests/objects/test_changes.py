@@ -3,9 +3,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.objects.changes import Change, node_changes, pod_changes
+from scheduler.objects.pod import Pod
+from scheduler.objects.quantity import milli_value
+from scheduler.objects.resources import pod_requests
 from scheduler.testing.objects import node, pod
+from tests.cluster.test_pod_info import versions
 
 
 @pytest.mark.parametrize(
@@ -102,3 +108,11 @@ def test_the_changes_of_a_pod_come_in_a_fixed_order() -> None:
         Change.POD_TOLERATION,
         Change.POD_GENERATED_RESOURCE_CLAIM,
     ]
+
+
+@given(st.lists(versions(), min_size=2, max_size=2))
+def test_a_pod_has_shrunk_when_the_sum_of_its_requests_has(pods: list[Pod]) -> None:
+    old, new = pods
+    before, after = (pod_requests(each, use_status=True) for each in pods)
+    has_shrunk = any(name not in after or milli_value(after[name]) < milli_value(before[name]) for name in before)
+    assert (Change.POD_SCALE_DOWN in pod_changes(old, new)) == has_shrunk

@@ -49,30 +49,52 @@ def test_what_differs_is_not_shared() -> None:
     assert other == decoded("b", cpu="1000m")
 
 
-@given(
-    st.lists(
-        st.fixed_dictionaries(
-            {
-                "labels": st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy")),
-                "cpu": st.sampled_from(("1", "1000m", "2")),
-                "node": st.sampled_from(("", "n1", "n2")),
-                "priority": st.sampled_from((None, 0, 5)),
-                "claims": st.lists(st.sampled_from(("c", "d")), max_size=2),
-                "node_selector": st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy")),
-                "gates": st.lists(st.just("g"), max_size=1),
-                "started": st.sampled_from((None, "2026-01-01T00:00:00Z")),
-            }
-        ),
-        max_size=8,
-    ),
-    st.sampled_from((0, 400, 2**20)),
+VERSIONS = st.fixed_dictionaries(
+    {
+        "labels": st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy")),
+        "cpu": st.sampled_from(("1", "1000m", "2")),
+        "node": st.sampled_from(("", "n1", "n2")),
+        "priority": st.sampled_from((None, 0, 5)),
+        "claims": st.lists(st.sampled_from(("c", "d")), max_size=2),
+        "node_selector": st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy")),
+        "gates": st.lists(st.just("g"), max_size=1),
+        "started": st.sampled_from((None, "2026-01-01T00:00:00Z")),
+    }
 )
+
+
+@given(st.lists(VERSIONS, max_size=8), st.sampled_from((0, 400, 2**20)))
 def test_sharing_changes_no_value_however_little_it_remembers(many: list[dict[str, Any]], max_bytes: int) -> None:
     sharing = Sharing(max_bytes)
     for number, fields in enumerate(many):
         read = decoded(f"p{number}", **fields)
         sharing.share(read)
         assert read == decoded(f"p{number}", **fields)
+
+
+@given(st.lists(VERSIONS, max_size=8), st.sampled_from((0, 400, 2**20)))
+def test_sharing_with_the_version_before_changes_no_value_either(many: list[dict[str, Any]], max_bytes: int) -> None:
+    sharing, known = Sharing(max_bytes), None
+    for fields in many:
+        read = decoded("p", **fields)
+        sharing.share(read, known)
+        assert read == decoded("p", **fields)
+        known = read
+
+
+def test_an_update_of_the_status_leaves_the_pod_all_the_parts_of_its_version_before() -> None:
+    """However little is remembered: they are compared with that version."""
+    sharing = Sharing(max_bytes=0)
+    fields: dict[str, Any] = {"labels": {"app": "web"}, "cpu": "1", "node": "n1", "claims": ["data"]}
+    reports = {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}
+    before = decoded("a", **fields, status=reports)
+    sharing.share(before)
+    after = decoded("a", **fields, status={**reports, "phase": "Running"})
+    sharing.share(after, before)
+    assert after.spec is before.spec
+    assert after.metadata.labels is before.metadata.labels
+    assert after.status.container_statuses is before.status.container_statuses
+    assert after.status.phase == "Running"
 
 
 def test_volumes_without_a_source_that_is_read_are_left_out() -> None:

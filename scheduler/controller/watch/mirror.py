@@ -219,7 +219,7 @@ class Mirror:
             return
         if last is not None:
             # Most of it is what it was: what was worked out about its parts need not be worked out again.
-            self._sharing.share(last)
+            self._sharing.share(last, known)
         stimuli.append(ObjectDeleted(self.kind, last or known, is_stale=last is None))
 
     def _observe(
@@ -227,7 +227,7 @@ class Mirror:
     ) -> None:
         if known is not None and known.metadata.uid != read.metadata.uid:
             stimuli.append(ObjectDeleted(self.kind, known, is_stale=True))
-        self._sharing.share(read)
+        self._sharing.share(read, known)
         self.known[key] = read
         if self._answered and version_of(self._answered.get(key)) <= version_of(read):
             self._answered.pop(key, None)
