@@ -55,6 +55,15 @@ def test_a_fork_changes_its_own_rows_alone() -> None:
     assert (names(fork), names(table)) == ({"b"}, {"a"})
 
 
+def test_a_mask_that_was_given_away_stays_as_it_is_when_nodes_change() -> None:
+    table = NodeTable()
+    table.put_node(node("a", labels={"pool": "ours"}))
+    given = table.selected(OURS)
+    table.put_node(node("a", labels={"pool": "theirs"}))
+    assert given.tolist() == [True]
+    assert names(table) == set()
+
+
 def test_a_mask_that_is_wrong_is_found() -> None:
     table = NodeTable()
     table.put_node(node("a", labels={"pool": "ours"}))

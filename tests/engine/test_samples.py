@@ -42,6 +42,7 @@ class Appraiser(PerNodeScore):
 class ReckonedAppraiser(Appraiser):
     """Its answers are kept: they depend on the node alone."""
 
+    name = "ReckonedAppraiser"
     reads = Reads.NODE
 
     def fragment(self, pod: PodInfo, view: View) -> int:
@@ -106,6 +107,26 @@ def test_a_score_that_fails_on_a_node_on_which_the_pod_does_not_fit_ends_no_atte
     cluster.pod("a", cpu="2")
     cluster.schedule()
     assert [bind.node for bind in cluster.writes(BindPod, "a")] == ["n7"]
+
+
+@pytest.mark.parametrize("percentage", [10, 100, None])
+def test_a_score_out_of_range_ends_the_attempt_once_the_pod_fits_on_that_node(percentage: int | None) -> None:
+    """What was said of the node while the pod did not fit there counts then, though the node has not changed."""
+    plugins = {"multiPoint": {"enabled": [{"name": "ReckonedAppraiser"}]}}
+    sampled = {} if percentage is None else {"percentageOfNodesToScore": percentage}
+    cluster = Cluster(ReckonedAppraiser, profile={"plugins": plugins, **sampled})
+    cluster.node("n0", labels={"odd": "yes"})
+    for number in range(1, 4):
+        cluster.node(f"n{number}")
+    cluster.pod("there", cpu="3", node="n0")
+    for number in range(3):
+        cluster.pod(f"a{number}", cpu="1500m")
+        assert (attempt := cluster.schedule()) is not None and attempt.node
+    cluster.delete("there")
+    cluster.pod("b", cpu="1500m")
+    attempt = cluster.schedule()
+    assert attempt is not None
+    assert "returns an invalid score 1000" in attempt.message
 
 
 @pytest.mark.parametrize(("nominated", "counted"), [("", 101), ("n120", 102), ("n3", 101), ("gone", 101)])

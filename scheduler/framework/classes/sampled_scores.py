@@ -146,6 +146,8 @@ class SampledScores:
         is_full = found is None or more > MAX_SINGLE_ROWS
         if more and not is_full:
             self._grow(size)
+        if is_full:
+            self._sum = None
         changes = NO_CHANGES if found is None or is_full else found
         versions = view.versions
         stale: Sequence[ScoreSlot] = ()

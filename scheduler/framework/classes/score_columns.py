@@ -2,7 +2,11 @@
 
 A plugin that does not normalise has a column of its shares of the total, a plugin that does one of its raw scores. A
 number takes the place of a column where all rows have the same. ``first``: the class's refusals as of now, of as many
-rows as the columns have; scores of rows that the class does not fit on are stored, but nothing reads them.
+rows as the columns have.
+
+Scores of nodes that the class does not fit on are stored, too: they count once it does. So a score out of range is an
+error even there, and columns are given up: without them a plugin is asked about the nodes that are scored alone, and
+the attempt fails only if it says the same of one of those.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.framework.classes.first_refusals import FirstRefusals
+from scheduler.framework.classes.first_refusals import NO_NODE, FirstRefusals
 from scheduler.framework.classes.score_slot import InvalidScore, ScoreSlot, check_range, share_dtype
 from scheduler.framework.plugin import MAX_NODE_SCORE, Scores
 
@@ -33,9 +37,8 @@ def store_few_shares(
         score = scores[place]
         share = score * weight
         if not 0 <= score <= MAX_NODE_SCORE:
-            if codes.item(row) == 0:
+            if codes.item(row) != NO_NODE:
                 raise InvalidScore(slot.name, score)
-            # Never read, but the column may be too narrow for it.
             share = 0
         before = column.item(row)
         if share != before:
@@ -46,11 +49,7 @@ def store_few_shares(
 def store_many_shares(slot: ScoreSlot, first: FirstRefusals, rows: npt.NDArray[np.int64], scores: Scores) -> bool:
     """The same for a block of rows. Returns whether any share may have changed. Raises InvalidScore."""
     if not (slot.plugin.stays_in_range or _are_in_range(scores)):
-        fitting = scores[first.codes[rows] == 0]
-        if len(fitting):
-            check_range(slot.plugin, int(fitting.min()), int(fitting.max()))
-        # The other rows' scores are never read, but the column may be too narrow for them.
-        scores = np.clip(scores, 0, MAX_NODE_SCORE)
+        scores = _of_nodes(slot, first.codes[rows], scores)
     shares = scores if slot.weight == 1 else scores * slot.weight
     column = slot.contribution
     if column is None or isinstance(column, int):
@@ -66,14 +65,13 @@ def store_all_shares(slot: ScoreSlot, first: FirstRefusals, scores: Scores) -> N
     """The same for all rows. Raises InvalidScore."""
     low, high = int(scores.min()), int(scores.max())
     if low < 0 or high > MAX_NODE_SCORE:
-        # The scores of rows that do not fit are not checked.
-        fitting = scores[first.feasible_rows]
-        check_range(slot.plugin, int(fitting.min()), int(fitting.max()))
+        scores = _of_nodes(slot, first.codes, scores)
+        low, high = int(scores.min()), int(scores.max())
     slot.raw = None
     if low == high:
         slot.contribution = low * slot.weight
     else:
-        slot.contribution = (scores * slot.weight).astype(share_dtype(slot.weight, low, high))
+        slot.contribution = (scores * slot.weight).astype(share_dtype(slot.weight))
 
 
 def store_few_raws(slot: ScoreSlot, first: FirstRefusals, rows: Sequence[int], scores: Sequence[int]) -> dict[int, int]:
@@ -104,6 +102,14 @@ def store_many_raws(slot: ScoreSlot, first: FirstRefusals, rows: npt.NDArray[np.
     has_changed = bool((raw[rows] != scores).any())
     raw[rows] = scores
     return has_changed
+
+
+def _of_nodes(slot: ScoreSlot, codes: npt.NDArray[np.int16], scores: Scores) -> Scores:
+    """The scores with those of rows without a node in range, which mean nothing. Raises InvalidScore for another."""
+    of_nodes = scores[codes != NO_NODE]
+    if len(of_nodes):
+        check_range(slot.plugin, int(of_nodes.min()), int(of_nodes.max()))
+    return np.clip(scores, 0, MAX_NODE_SCORE)
 
 
 def _are_in_range(scores: Scores) -> bool:

@@ -147,10 +147,9 @@ def check_range(plugin: ScorePlugin, low: int, high: int) -> None:
             raise InvalidScore(plugin.name, score)
 
 
-def share_dtype(weight: int, low: int = 0, high: int = MAX_NODE_SCORE) -> type[np.uint8 | np.int16 | np.int64]:
-    """The narrowest type for shares of the total, of scores from ``low`` to ``high`` or to MAX_NODE_SCORE: narrow
-    columns keep a class small and its sum quick."""
-    highest = weight * max(high, -low, MAX_NODE_SCORE)
-    if low >= 0 and highest <= _MAX_UINT8:
+def share_dtype(weight: int) -> type[np.uint8 | np.int16 | np.int64]:
+    """The narrowest type for shares of the total: narrow columns keep a class small and its sum quick."""
+    highest = weight * MAX_NODE_SCORE
+    if highest <= _MAX_UINT8:
         return np.uint8
     return np.int16 if highest <= _MAX_INT16 else np.int64

@@ -89,7 +89,8 @@ class AffinityFilterState(FactualState):
         return self._with(affinity, anti_affinity, existing, None)
 
     def recounted(self, pod: PodInfo, view: View) -> AffinityFilterState | None:
-        """The state as of now, and of this pod of its class; None unless pods are all that changed."""
+        """The state as of now, and of this pod of its class; None unless pods are all that changed, and something is
+        counted still: the plugin skips a pod of which nothing is, and then nominated pods do not count either."""
         sources = self.sources
         if sources is None or not sources.hold_in(view):
             return None
@@ -97,6 +98,9 @@ class AffinityFilterState(FactualState):
         anti_affinity = _recounted(self.anti_affinity, sources.others, Source.of_pods, view)
         existing = _recounted(self.existing, sources.terms, Source.of_terms, view)
         if affinity is None or anti_affinity is None or existing is None:
+            return None
+        own = self.own
+        if not own.affinity and not own.anti_affinity and not any(each.any() for each in existing[0].values()):
             return None
         now = sources.with_sources(affinity[1], anti_affinity[1], existing[1])
         state = self._with(affinity[0], anti_affinity[0], existing[0], now)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from scheduler.cluster.cache import ClusterCache
@@ -12,6 +14,7 @@ from scheduler.framework.class_run import ClassRun
 from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.profile import Profile
 from scheduler.plugins.registry import registry
+from scheduler.testing.fragments import spread_json
 from scheduler.testing.objects import node, pod
 
 WEIGHTED = """
@@ -26,12 +29,25 @@ profiles:
 """A share of NodeResourcesFit is at most 200, which a byte holds, and with another plugin's the sum is more."""
 PROFILE: Profile = next(iter(build_profiles(load(WEIGHTED), registry()).values()))
 
+LIGHT = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    multiPoint:
+      enabled: [{name: TaintToleration, weight: 1}]
+"""
+"""Each share that is the same for all nodes is a number of at most 256, of which Python has one object each."""
 
-def compared(classes: ClassCache, cache: ClusterCache) -> tuple[list[int], list[int]]:
-    """The totals of every other node by what is kept for samples, and by what is kept for all nodes."""
+
+def compared(
+    classes: ClassCache, cache: ClusterCache, profile: Profile = PROFILE, **fields: Any
+) -> tuple[list[int], list[int]]:
+    """The totals of every other node by what is kept for samples, and by what is kept for all nodes. ``fields``: of
+    the pod."""
     rows = np.arange(1, cache.table.size, 2)
-    info = PodInfo(pod("asking", cpu="1"))
-    pod_class, fragments = classes.find(PROFILE, info, cache.view)
+    info = PodInfo(pod("asking", cpu="1", **fields))
+    pod_class, fragments = classes.find(profile, info, cache.view)
     run = ClassRun(info, fragments, cache.view, cache.journal)
     filters = pod_class.filters
     filters.refresh_pre_filters(run)
@@ -65,3 +81,15 @@ def test_samples_have_the_scores_of_nodes_that_came_since() -> None:
     cache.observe_node(node("n0", cpu="32", memory="64Gi"))
     sampled, all_nodes = compared(classes, cache)
     assert sampled == all_nodes
+
+
+def test_samples_have_the_scores_of_many_nodes_that_came_at_once() -> None:
+    cache, classes = ClusterCache(), ClassCache()
+    light = next(iter(build_profiles(load(LIGHT), registry()).values()))
+    zone = spread_json("topology.kubernetes.io/zone", {"app": "web"}, soft=True)
+    for count in (10, 41):
+        for number in range(cache.table.size, count):
+            cache.observe_node(node(f"n{number}", zone="east"))
+        for _ in range(3):
+            sampled, all_nodes = compared(classes, cache, light, labels={"app": "web"}, spread=[zone])
+            assert sampled == all_nodes

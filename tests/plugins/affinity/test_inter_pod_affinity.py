@@ -9,7 +9,7 @@ import pytest
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Hint
-from scheduler.framework.plugin import EMPTY_STATE
+from scheduler.framework.plugin import EMPTY_STATE, State
 from scheduler.messages.status import SKIP, Code, Refusal
 from scheduler.objects.node import Node
 from scheduler.plugins.affinity.inter_pod_affinity import InterPodAffinity, InterPodAffinityArgs
@@ -91,6 +91,24 @@ def test_reasons_come_in_order_affinity_then_own_then_others_aversion() -> None:
     assert reasons(PLUGIN, pending, cluster(zones("a"), [averse])) == {"n0": AFFINITY}
     view = cluster(zones("a"), [averse, placed("q", labels={"tier": "x"})])
     assert reasons(PLUGIN, pending, view) == {"n0": ANTI_AFFINITY}
+
+
+def test_a_pod_that_no_placed_pod_keeps_away_any_more_is_skipped_as_one_that_none_ever_did() -> None:
+    """Else nominated pods would count for it, which they do not where the plugin skips. Another pod has the term, on a
+    node where it holds for no domain."""
+    cache = ClusterCache()
+    term: dict[str, Any] = {"anti_required": [pod_term({"app": "db"}, ZONE)]}
+    keeper = PodInfo(placed("keeper", **term))
+    cache.observe_node(node("n0", zone="a"))
+    cache.observe_node(node("n1"))
+    cache.observe_pod(keeper)
+    cache.observe_pod(PodInfo(placed("other", "n1", **term)))
+    asked = asking({"app": "db"})
+    state = PLUGIN.pre_filter(asked, cache.view)
+    assert isinstance(state, State)
+    cache.remove_pod(keeper.uid)
+    assert PLUGIN.recounted(state, asked, cache.view) is None
+    assert PLUGIN.pre_filter(asked, cache.view) is SKIP
 
 
 def test_a_term_that_cannot_be_parsed_refuses_the_pod_as_a_whole() -> None:
