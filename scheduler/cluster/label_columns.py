@@ -33,7 +33,7 @@ MAX_NARROW_ROWS = 16
 _NO_LABELS: dict[str, str] = {}
 
 
-_NO_ROWS = LabelColumn.of(np.zeros(0, np.int32), ())
+_EMPTY_COLUMN = LabelColumn.of(np.zeros(0, np.int32), ())
 
 
 class LabelColumns:
@@ -52,7 +52,7 @@ class LabelColumns:
         self._changed: dict[str, dict[int, None]] = {}
         """Key → the rows whose label has changed since its column was made."""
         self._bytes = 0
-        self._absent = _NO_ROWS
+        self._absent = _EMPTY_COLUMN
 
     def put(self, row: int, labels: Labels) -> None:
         """The node of a row has these labels now."""

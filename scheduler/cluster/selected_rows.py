@@ -65,7 +65,7 @@ class SelectedRows:
         return all(
             bool(mask[row]) is (node is not None and selector.matches(node.metadata.labels))
             for selector, mask in self._masks.items()
-            for row, node in enumerate(nodes)
+            for row, node in enumerate(nodes[: len(mask)])
         )
 
     def _with(self, masks: dict[Selector, Mask]) -> SelectedRows:

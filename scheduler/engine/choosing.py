@@ -38,6 +38,8 @@ def best(run: Run, feasible: Feasible) -> Generator[Calls, Answers, int]:
             attempt.evaluated_scores = scores.evaluated | only_pre_scored if only_pre_scored else scores.evaluated
             of_class = holds and feasible.is_whole_class and is_choice_enough
             row = _best_of_class(run) if of_class else (yield from _best_of_some(run, feasible.rows, is_choice_enough))
+            if not holds:
+                attempt.evaluated_scores = scores.evaluated | only_pre_scored
     except PluginError as error:
         run.scoring_failed(error.point)
         raise

@@ -280,6 +280,8 @@ def _fitting(run: Run) -> Feasible:
         if is_lost.any():
             feasible.rows = feasible.rows[~is_lost]
             feasible.is_whole_class = False
+    elif run.pod_class.overlays:
+        run.pod_class.forget_nominated()
     if run.context.placement is not None:
         feasible.rows = np.intersect1d(feasible.rows, run.context.placement, assume_unique=True)
         feasible.is_whole_class = False

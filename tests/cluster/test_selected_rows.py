@@ -6,12 +6,14 @@ import random
 
 import pytest
 
+from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.selected_rows import MAX_MASKS
 from scheduler.cluster.table import NodeTable
 from scheduler.cluster.taken_table import TakenTable
 from scheduler.errors import InvariantViolation
 from scheduler.objects.selectors import Selector, equality_selector
-from scheduler.testing.objects import node
+from scheduler.testing.objects import node, pod
 
 OURS = equality_selector({"pool": "ours"})
 
@@ -62,6 +64,16 @@ def test_a_mask_that_was_given_away_stays_as_it_is_when_nodes_change() -> None:
     table.put_node(node("a", labels={"pool": "theirs"}))
     assert given.tolist() == [True]
     assert names(table) == set()
+
+
+def test_rows_that_come_without_a_node_are_accepted_by_no_selector() -> None:
+    cache = ClusterCache()
+    cache.observe_node(node("a", labels={"pool": "ours"}))
+    assert names(cache.table) == {"a"}
+    for number in range(20):
+        cache.observe_pod(PodInfo(pod(f"p{number}", node=f"unknown-{number}")))
+    cache.check()
+    assert names(cache.table) == {"a"}
 
 
 def test_a_mask_that_is_wrong_is_found() -> None:

@@ -129,6 +129,20 @@ def test_a_score_out_of_range_ends_the_attempt_once_the_pod_fits_on_that_node(pe
     assert "returns an invalid score 1000" in attempt.message
 
 
+def test_plugins_count_as_asked_though_what_one_says_of_a_node_that_does_not_fit_is_out_of_range() -> None:
+    evaluated = []
+    for labels in ({}, {"odd": "yes"}):
+        cluster = Cluster(ReckonedAppraiser)
+        cluster.node("n0", labels=labels, cpu="1")
+        for number in (1, 2, 3):
+            cluster.node(f"n{number}")
+        cluster.pod("a", cpu="2")
+        attempt = cluster.schedule()
+        assert attempt is not None and attempt.node
+        evaluated.append(attempt.evaluated_scores)
+    assert evaluated[0] == evaluated[1] != frozenset()
+
+
 @pytest.mark.parametrize(("nominated", "counted"), [("", 101), ("n120", 102), ("n3", 101), ("gone", 101)])
 def test_a_nominated_node_that_was_refused_counts_once_among_the_nodes_that_a_sample_has_looked_at(
     nominated: str, counted: int

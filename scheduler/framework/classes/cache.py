@@ -98,7 +98,13 @@ class PodClass:
         overlay = self.overlays.get(priority)
         if overlay is None:
             overlay = self.overlays[priority] = NominatedOverlay(plugins)
+            self._weighed = -1
         return overlay
+
+    def forget_nominated(self) -> None:
+        """Drop the overlays: no pod is nominated any more."""
+        self.overlays.clear()
+        self._weighed = -1
 
     def copied(self, profile: Profile) -> PodClass:
         """A copy of the answers, to be brought up to date with a fork of the cluster."""
@@ -117,7 +123,7 @@ class PodClass:
         if columns_made == self._weighed:
             return 0
         self._weighed = columns_made
-        before, self.nbytes = self.nbytes, filters.nbytes
+        before, self.nbytes = self.nbytes, filters.nbytes + sum([each.nbytes for each in self.overlays.values()])
         self.nbytes += (scores.nbytes if scores else 0) + (sampled.nbytes if sampled else 0)
         return self.nbytes - before
 

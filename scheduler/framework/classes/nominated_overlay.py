@@ -123,6 +123,10 @@ class NominatedOverlay:
         self._stamps: Stamps | None = None
         """By row, the stamps of the likeness at the last call."""
 
+    @property
+    def nbytes(self) -> int:
+        return self._codes.nbytes
+
     def refusals(self, run: ClassRun, filters: ClassFilters, nominations: Nominations) -> RowRefusals:
         """Of the rows that refuse the pod beside their nominated pods. Raises PluginError."""
         view, journal = run.view, run.journal

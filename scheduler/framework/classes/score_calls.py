@@ -19,7 +19,11 @@ from scheduler.messages.status import SKIP, Skip
 
 def evaluated(slots: Sequence[ScoreSlot]) -> frozenset[PluginPoint]:
     """The plugins that did not skip, with the points."""
-    plugins = [slot.plugin for slot in slots if slot.state is not SKIP]
+    return points_of([slot.plugin for slot in slots if slot.state is not SKIP])
+
+
+def points_of(plugins: Sequence[ScorePlugin]) -> frozenset[PluginPoint]:
+    """These plugins with the points at which they score."""
     said = {(plugin.name, "Score") for plugin in plugins}
     return frozenset(said | {(plugin.name, "PreScore") for plugin in plugins if isinstance(plugin, PreScorePlugin)})
 

@@ -21,6 +21,7 @@ from scheduler.framework.classes.score_calls import (
     finals,
     fitting_since,
     normalized,
+    points_of,
     ranked,
     renormalized,
     score_call,
@@ -361,7 +362,12 @@ class ClassScores:
         """Totals and the plugins' shares (int64, one per row of ``rows``, or a number for all of them) if only these of
         the class's feasible rows count: nominated pods, sampling or an extender have excluded the others. ``refresh``
         comes first; if it has failed, no answer of before is used."""
-        return ranked(self._slots, run, rows, uses_kept=self._rows_version >= 0)
+        uses_kept = self._rows_version >= 0
+        totals, shares = ranked(self._slots, run, rows, uses_kept=uses_kept)
+        if not uses_kept:
+            self.evaluated = points_of([slot.plugin for slot in self._slots if slot.name in shares])
+            self._skips_changed = True
+        return totals, shares
 
 
 def _is_alike(now: Column, before: Column) -> bool:

@@ -58,7 +58,7 @@ class Sources(Struct, frozen=True):
     """The placed terms that match the pod."""
 
     def hold_in(self, view: View) -> bool:
-        """Whether nothing but pods has changed since of what counts."""
+        """Whether labels of nodes, rows and namespaces are as they were, so that only pods can have changed counts."""
         table = view.table
         return (
             table.labels_version == self.labels_version
