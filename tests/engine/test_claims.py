@@ -7,8 +7,9 @@ from typing import Any
 from scheduler.engine.commands import RecordAttempt
 from scheduler.framework.plugin import Wait
 from scheduler.messages.claim_commands import DeallocateClaim
-from scheduler.messages.stimuli import WriteFinished
+from scheduler.messages.stimuli import ObjectDeleted, WriteFinished
 from scheduler.objects.devices import DeviceClass, ResourceSlice
+from scheduler.objects.kinds import Kind
 from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.testing.objects import build
 from tests import device_documents
@@ -22,6 +23,26 @@ def show_claim(cluster: Cluster, name: str, status: dict[str, Any] | None = None
     document = device_documents.claim(name, "gpus")
     document["metadata"].update(metadata)
     cluster.show(build(ResourceClaim, {**document, "status": status or {}}))
+
+
+def test_a_device_stays_with_its_claim_when_the_watch_is_late_with_a_claim_that_had_it_before_and_is_gone() -> None:
+    """The answer to a write has shown whose it is now, ahead of the watch."""
+    cluster = Cluster()
+    cluster.node("n")
+    cluster.show(build(DeviceClass, device_documents.device_class("gpus", "true")))
+    cluster.show(build(ResourceSlice, device_documents.resource_slice("n", device_documents.gpu("gpu-0"))))
+    show_claim(cluster, "present", {"allocation": HELD}, uid="present", resourceVersion="20")
+    show_claim(cluster, "former", {"allocation": HELD}, uid="former", resourceVersion="10")
+    former = cluster.engine.cache.objects.get(Kind.RESOURCE_CLAIM, "default/former")
+    assert former is not None
+    cluster.feed(ObjectDeleted(Kind.RESOURCE_CLAIM, former))
+    show_claim(cluster, "mine")
+    cluster.pod("a", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "mine"}]})
+    cluster.schedule()
+    assert cluster.place("a") == "unschedulable"
+    show_claim(cluster, "present", uid="present", resourceVersion="21")
+    attempt = cluster.schedule()
+    assert attempt is not None and attempt.node == "n"
 
 
 def waiting_for_a_device() -> Cluster:

@@ -14,14 +14,18 @@ from scheduler.objects.resource_claims import Allocation, DeviceResult
 class Holdings:
     """Devices that allocations name. Devices given for administration are not counted.
 
-    A set, as in kube-scheduler 1.36: where two claims name one device, it is free when either gives it up.
+    A device that two claims name is taken until both have given it up. In kube-scheduler 1.36 it is free when either
+    does; but here a claim may be heard of again after its device was given to another one: answers to writes come
+    before the watch, which may be late with what the claim was before it was deleted.
     """
 
-    __slots__ = ("_shares", "_taken")
+    __slots__ = ("_others", "_shares", "_taken")
 
     def __init__(self) -> None:
         self._taken: ForkableDict[PoolKey, dict[str, str]] = ForkableDict()
-        """Pool → device → who has it, for people."""
+        """Pool → device → the claim that has it."""
+        self._others: ForkableDict[DeviceId, tuple[str, ...]] = ForkableDict()
+        """Device → further claims that name it."""
         self._shares: ForkableDict[PoolKey, dict[str, dict[str, Amounts]]] = ForkableDict()
         """Pool → device → share → what it consumes."""
 
@@ -31,26 +35,41 @@ class Holdings:
         for result in results:
             pool = (result.driver, result.pool)
             if result.share_id is None:
-                _of_pool(self._taken, pool, dict)[result.device] = holder
+                first = _of_pool(self._taken, pool, dict).setdefault(result.device, holder)
+                others = self._others.get(result.device_id, ())
+                if first != holder and holder not in others:
+                    self._others[result.device_id] = (*others, holder)
             else:
                 shares = _of_pool(self._shares, pool, _copied).setdefault(result.device, {})
                 shares[result.share_id] = consumed_by(result)
         return tuple([result.device_id for result in results])
 
-    def remove(self, allocation: Allocation) -> tuple[DeviceId, ...]:
+    def remove(self, holder: str, allocation: Allocation) -> tuple[DeviceId, ...]:
         """The devices concerned."""
         results = list(_counted(allocation))
         for result in results:
             pool = (result.driver, result.pool)
             if result.share_id is None:
-                if result.device in self.taken_in(pool):
-                    _drop(self._taken, pool, result.device, dict)
+                self._give_up(holder, pool, result)
             elif result.device in self.shares_in(pool):
                 shares = self._shares.writable(pool, _copied)[result.device]
                 shares.pop(result.share_id, None)
                 if not shares:
                     _drop(self._shares, pool, result.device, _copied)
         return tuple([result.device_id for result in results])
+
+    def _give_up(self, holder: str, pool: PoolKey, result: DeviceResult) -> None:
+        others = self._others.get(result.device_id, ())
+        left = [other for other in others if other != holder]
+        if self.taken_in(pool).get(result.device) == holder:
+            if left:
+                self._taken.writable(pool, dict)[result.device] = left.pop(0)
+            else:
+                _drop(self._taken, pool, result.device, dict)
+        if left:
+            self._others[result.device_id] = tuple(left)
+        elif others:
+            del self._others[result.device_id]
 
     def taken_in(self, pool: PoolKey) -> dict[str, str]:
         """Device → who has all of it. Do not change it."""
@@ -67,6 +86,7 @@ class Holdings:
         other = Holdings()
         other._taken = self._taken.fork()
         other._shares = self._shares.fork()
+        other._others = self._others.fork()
         return other
 
     def __eq__(self, other: object) -> bool:

@@ -125,7 +125,7 @@ class Devices:
         if old is not None and new is not None and old.uid == new.uid and old.allocation == new.allocation:
             return
         if old is not None and old.allocation is not None:
-            self._reached.touch_held(self.stored.remove(old.allocation))
+            self._reached.touch_held(self.stored.remove(old.key, old.allocation))
         if new is not None and new.allocation is not None:
             uids = [new.uid]
             pod_uid = pod_of_special_claim(new)
@@ -268,7 +268,7 @@ class Devices:
             self._drop_from_flight(claim, is_expected=is_expected)
 
     def _drop_from_flight(self, claim: ClaimInFlight, *, is_expected: bool) -> None:
-        devices = self.in_flight.remove(claim.allocation)
+        devices = self.in_flight.remove(claim.claim_key, claim.allocation)
         is_certain = claim.claim_uid not in self._uncertain
         self._uncertain.discard(claim.claim_uid)
         if not is_expected:

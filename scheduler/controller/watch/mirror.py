@@ -196,7 +196,7 @@ class Mirror:
 
     def _observe_all(self, changed: Sequence[tuple[ApiObject, bytes]], stimuli: list[Stimulus]) -> None:
         """Changes without their order in time. Of claims those come first that give devices up: two claims may have had
-        a device one after the other, and when either gives it up, it is free (docs/kube-scheduler/dra.md §11)."""
+        a device one after the other."""
         first = [change for change in changed if _allocation_of(change[0]) is None]
         others = [change for change in changed if _allocation_of(change[0]) is not None]
         for read, _ in changed:
