@@ -100,11 +100,8 @@ class BindingCycles:
 
     def waiting_for(self, plugin: str) -> Sequence[WaitingPod]:
         """The pods that wait for this plugin in Permit, longest wait first."""
-        return [
-            WaitingPod(binding.pod, binding.pod.node_name)
-            for binding in self._by_uid.values()
-            if binding.state is BindingState.PERMIT_WAIT and plugin in binding.waits
-        ]
+        waiting = [one for one in self._by_uid.values() if one.state is BindingState.PERMIT_WAIT]
+        return [WaitingPod(one.pod, one.pod.node_name) for one in waiting if plugin in one.waits]
 
     # --- start --------------------------------------------------------------------------------------------------------
 
@@ -321,12 +318,15 @@ class BindingCycles:
         return []
 
     def bind_again(self, deadline: BindAgain, now: Now) -> list[Step]:
-        """Send the same bind with a new ticket; its back-off is over."""
+        """Send the same bind with a new ticket. A node that is gone has no room to keep: its pod is tried again."""
         binding = self._by_uid.get(deadline.uid)
         if binding is None or binding.state is not BindingState.UNKNOWN:
             return []
+        if self._cache.view.table.existing_row(node := binding.pod.node_name) is None:
+            text = failed_at("Bind", DEFAULT_BINDER, f'node "{node}" was removed')
+            return self._fail(binding, NotPlaced(text, is_error=True))
         binding.become(BindingState.BINDING)
-        return [BindPod(self._ticket(binding, DEFAULT_BINDER), binding.reference, binding.pod.node_name)]
+        return [BindPod(self._ticket(binding, DEFAULT_BINDER), binding.reference, node)]
 
     def shown(self, uid: str, node: str, now: Now) -> list[Step]:
         """The watch shows the pod on ``node``, or deleted (""): this settles a bind with an unknown outcome."""

@@ -57,3 +57,28 @@ def test_a_namespace_tells_pods_of_one_class_apart_as_a_label_does() -> None:
         made.pod(name, cpu="2", priority=100, labels={"app": "a"}, spec={"affinity": in_other})
         made.schedule()
         assert made.attempt(name).nominated_node == "n0"
+
+
+def test_what_is_kept_beside_nominated_pods_counts_as_memory_and_goes_when_no_pod_is_nominated() -> None:
+    cluster = Cluster()
+    cluster.lingering = {"low"}
+    cluster.node("n", cpu="4")
+    cluster.node("m", cpu="1")
+    cluster.pod("low", cpu="4", node="n")
+    cluster.pod("high", cpu="4", priority=10)
+    cluster.settle()
+    assert cluster.nominated("high") == "n"
+    for priority in range(3):
+        cluster.pod(f"other-{priority}", cpu="100m", priority=priority)
+        cluster.schedule()
+    classes = cluster.engine._context.classes
+    kept = [each for each in classes._classes.values() if each.overlays]
+    assert [len(each.overlays) for each in kept] == [3]
+    [of_others] = kept
+    of_others.weigh()
+    assert of_others.nbytes > of_others.filters.nbytes + of_others.scores.nbytes
+    cluster.delete("low")
+    cluster.delete("high")
+    cluster.pod("last", cpu="100m")
+    cluster.schedule()
+    assert not of_others.overlays

@@ -50,6 +50,17 @@ def test_the_same_bind_is_sent_again_after_a_back_off_that_doubles_up_to_a_limit
     assert cluster.node_of("a") == "n"
 
 
+def test_a_bind_is_not_sent_again_to_a_node_that_is_gone_and_its_pod_is_tried_again() -> None:
+    cluster, _ = unheard()
+    cluster.remove_node("n")
+    cluster.node("m", cpu="1")
+    cluster.advance(2)
+    assert not cluster.writes(BindPod)
+    cluster.advance(20)
+    cluster.settle()
+    assert cluster.node_of("a") == "m"
+
+
 def test_a_bind_that_is_sent_again_and_succeeds_is_a_success() -> None:
     cluster, _ = unheard()
     cluster.advance(1)

@@ -48,6 +48,9 @@ CONFLICT_TRIES = 5
 CONFLICT_SECONDS = 0.01
 """Before each further try, with up to a tenth more."""
 
+LOOK_UP_WAITS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Seconds before each further look at a claim whose last write has had no answer, while it can't be read either."""
+
 MAX_REMEMBERED = 64
 """Claims of which the last written version is kept, for the next pod that shares one: more than are written at once."""
 
@@ -267,12 +270,19 @@ class ClaimRequests:
                 raise
 
     async def look_up(self, command: ClaimCommand) -> ResourceClaim | None:
-        """The claim as the server has it; None if it can't be read, or was not made."""
+        """The claim as the server has it; None if it can't be read for LOOK_UP_WAITS, or was not made. Until then what
+        it was to get stays taken."""
         reference = self._left.pop(command.pod.uid, None) if isinstance(command, CreateClaim) else command.claim
-        try:
-            return await self._get(reference) if reference is not None else None
-        except ApiError:
+        if reference is None:
             return None
+        for wait in (*LOOK_UP_WAITS, None):
+            try:
+                return await self._get(reference)
+            except ApiError as error:
+                if wait is None or not error.is_transient:
+                    return None
+            await asyncio.sleep(wait)
+        return None
 
     # --- requests -----------------------------------------------------------------------------------------------------
 

@@ -116,6 +116,17 @@ async def test_a_claim_that_an_earlier_attempt_of_the_pod_has_given_the_same_dev
     assert written.status.reserved_for == (CONSUMER,)
 
 
+async def test_a_claim_whose_write_had_no_answer_is_looked_up_until_it_can_be_read(
+    cluster: EmbeddedCluster, client: ApiClient, requests: ClaimRequests
+) -> None:
+    """Its devices stay taken meanwhile: given up, they would be given to another claim."""
+    known = await made(client)
+    cluster.faults.fail("GET", f"{CLAIMS}/c$", 500, times=2)
+    found = await requests.look_up(ReserveClaim(1, reference(known), CONSUMER, known, ALLOCATION))
+    assert found is not None and found.uid == known.uid
+    assert not cluster.faults.rules
+
+
 async def test_a_claim_is_reserved_for_a_group(client: ApiClient, requests: ClaimRequests) -> None:
     known = await made(client)
     group = ClaimConsumer(api_group="scheduling.k8s.io", resource="podgroups", name="g", uid="uid-of-g")
