@@ -28,6 +28,7 @@ from scheduler.controller.report.logs import configure_logs
 from scheduler.controller.run import run_blocking
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.credentials import CredentialSource
+from scheduler.engine.binding import BindingState
 from scheduler.engine.engine import Engine
 from scheduler.engine.engine_settings import EngineSettings
 from scheduler.engine.explain import PreemptionMemory
@@ -160,6 +161,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         kinds_sent_whole=kinds_sent_whole(prepared.configuration.kube.extenders),
         routes=routes,
         observers=(memory.observe, decisions.observe),
+        unknown_binds=lambda: sum(one.state is BindingState.UNKNOWN for one in engine.bindings.under_way),
         culprit=lambda: _culprit(engine),
         load_selectors=load_selectors,
     )

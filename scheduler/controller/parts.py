@@ -39,6 +39,8 @@ class Parts(Struct, frozen=True):
     """Flushed after each slice, closed at the end."""
     prepare: Prepare | None = None
     """Checks a new configuration; None: the configuration cannot change before the next start."""
+    unknown_binds: Callable[[], int] = lambda: 0
+    """How many bindings have had no conclusive answer: they are sent again."""
     culprit: Callable[[], Mapping[str, object]] = dict
     """What to say of the last decision if it was slow: its pod and its extension points."""
     load_selectors: Callable[[], None] = lambda: None

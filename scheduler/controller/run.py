@@ -48,6 +48,7 @@ EXIT_FAILED = 1
 SYNC_REPORT_SECONDS = 10.0
 SYNC_REPEAT_SECONDS = 60.0
 EVENT_SETTLE_SECONDS = 2.0
+SETTLE_LOOK_SECONDS = 0.05
 REPORT_SECONDS = 3.0
 """How long the last events of the pods that waited for the start may take for it to count as over."""
 RIGHTS_SECONDS = 3.0
@@ -285,9 +286,10 @@ class Shell(Assembly):
         self._is_stopping = True
         self.loop.stop_popping()
         await self.background.stop()
-        is_settled = await self.sink.settle(self._settings.settle_seconds)
+        is_settled = await self._settle(self._settings.settle_seconds)
         if not is_settled:
-            log.warning("Writes still open are left to the API server", writes=self.sink.open_writes)
+            still_open = self.sink.open_writes + self._parts.unknown_binds()
+            log.warning("Writes still open are left to the API server", writes=still_open)
         await self.events.settle(EVENT_SETTLE_SECONDS)
         if is_settled:
             log.info("Binds settled")
@@ -297,6 +299,20 @@ class Shell(Assembly):
             await self._operator.stop()
             self._operator = None
         return EXIT_STOPPED
+
+    async def _settle(self, seconds: float) -> bool:
+        """Wait until every write has a conclusive answer; those binds without one are sent again meanwhile. Left open,
+        one may still be carried out once the next leader has given its room away."""
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    if not await self.sink.settle(seconds):
+                        return False
+                    if not self._parts.unknown_binds():
+                        return True
+                    await asyncio.sleep(SETTLE_LOOK_SECONDS)
+        except TimeoutError:
+            return False
 
     async def _close(self) -> None:
         self._is_stopping = True
