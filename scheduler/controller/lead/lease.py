@@ -31,6 +31,8 @@ from scheduler.objects.timestamps import format_micros
 
 JITTER = 1.2
 TOO_LATE: Final = "the API server did not answer within the renew deadline"
+RELEASE_TRIES: Final = 5
+"""Of a release, while each write meets a conflict."""
 
 log = structlog.get_logger()
 
@@ -256,18 +258,26 @@ class LeaseElector:
 
     async def _release(self) -> None:
         """Clears the holder, so that the next one need not wait. If that fails, the lease expires by itself."""
+        failure = "it was changed by others between each read and the write after it"
         try:
             async with asyncio.timeout(self._settings.renew_deadline):
-                lease = decode_as(Lease, (await self._request("GET", self._path)).body)
-                if lease.spec.holder_identity != self._identity:
-                    return
-                now = format_micros(self._wall())
-                spec = self._spec(acquired=now, renewed=now, transitions=lease.spec.lease_transitions or 0)
-                await self._put(lease, spec | {"holderIdentity": "", "leaseDurationSeconds": 1})
+                # A renewal of ours that was under way may be carried out between the read and the write.
+                for _ in range(RELEASE_TRIES):
+                    lease = decode_as(Lease, (await self._request("GET", self._path)).body)
+                    if lease.spec.holder_identity != self._identity:
+                        return
+                    if await self._clear(lease):
+                        log.info("Lease released", lease=self._lease_name)
+                        return
         except (ApiError, InvalidObject, TimeoutError) as error:
-            log.warning("Lease could not be released", lease=self._lease_name, error=str(error) or TOO_LATE)
-        else:
-            log.info("Lease released", lease=self._lease_name)
+            failure = str(error) or TOO_LATE
+        log.warning("Lease could not be released", lease=self._lease_name, error=failure)
+
+    async def _clear(self, lease: Lease) -> bool:
+        """Writes the lease without a holder; False on a conflict with another writer."""
+        now = format_micros(self._wall())
+        spec = self._spec(acquired=now, renewed=now, transitions=lease.spec.lease_transitions or 0)
+        return await self._put(lease, spec | {"holderIdentity": "", "leaseDurationSeconds": 1})
 
     def _observe(self, lease: Lease) -> None:
         self._newest = lease

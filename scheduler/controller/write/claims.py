@@ -48,9 +48,6 @@ CONFLICT_TRIES = 5
 CONFLICT_SECONDS = 0.01
 """Before each further try, with up to a tenth more."""
 
-LOOK_UP_WAITS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds before each further look at a claim whose last write has had no answer, while it can't be read either."""
-
 MAX_REMEMBERED = 64
 """Claims of which the last written version is kept, for the next pod that shares one: more than are written at once."""
 
@@ -67,6 +64,7 @@ class ClaimRequests:
     def __init__(self, client: ApiClient, settings: WriterSettings, wall_time: Callable[[], str]) -> None:
         self._client = client
         self._seconds = settings.write_timeout_seconds
+        self._look_up_waits = settings.look_up_waits_seconds
         self._wall_time = wall_time
         self._written: dict[str, ResourceClaim] = {}
         """UID → the claim as it was written last, of the claims that were written last."""
@@ -270,12 +268,12 @@ class ClaimRequests:
                 raise
 
     async def look_up(self, command: ClaimCommand) -> ResourceClaim | None:
-        """The claim as the server has it; None if it can't be read for LOOK_UP_WAITS, or was not made. Until then what
-        it was to get stays taken."""
+        """The claim as the server has it; None if it was not made, or can't be read after several tries either.
+        Until then what it was to get stays taken."""
         reference = self._left.pop(command.pod.uid, None) if isinstance(command, CreateClaim) else command.claim
         if reference is None:
             return None
-        for wait in (*LOOK_UP_WAITS, None):
+        for wait in (*self._look_up_waits, None):
             try:
                 return await self._get(reference)
             except ApiError as error:

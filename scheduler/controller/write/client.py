@@ -72,6 +72,7 @@ class ApiClient:
     """Requests to the API server. Make it inside a running event loop; close it there too.
 
     A 401 makes the credentials be loaded again, once per request. No retries otherwise: those are the caller's.
+    Credentials that may have been rotated are loaded again while requests go on with the old ones.
 
     ``directly``: what leaves by ``DirectWay``, except through a proxy. Everything else leaves by aiohttp, which is
     imported for the first such request.
@@ -97,6 +98,8 @@ class ApiClient:
         self._credentials: Credentials | None = None
         self._other: OtherWay | None = None
         self._is_closed = False
+        self._refresh: asyncio.Task[None] | None = None
+        """The last load of stale credentials."""
         self._loading = asyncio.Lock()
         self._loads = 0
         self._failure: ConfigurationError | None = None
@@ -111,6 +114,9 @@ class ApiClient:
 
     async def close(self) -> None:
         self._is_closed = True
+        if self._refresh is not None:
+            self._refresh.cancel()
+            await asyncio.wait([self._refresh])
         other, self._other = self._other, None
         if other is not None:
             await other.close()
@@ -159,7 +165,7 @@ class ApiClient:
         """
         begun = BegunWrite(departure, client=self, write=write, on_end=on_end)
         way, limiter = self._direct, self._limiter
-        if way is None or self._source.is_stale or not (limiter is None or limiter.take_now()):
+        if way is None or self._is_refresh_due() or not (limiter is None or limiter.take_now()):
             begun.wait_for(
                 self.request(
                     write.method,
@@ -211,11 +217,20 @@ class ApiClient:
         credentials = self._credentials
         if credentials is None:
             return await self._reload(None)
-        if self._source.is_stale:
-            # Unreadable credentials may still be valid in their last version: the server decides.
-            with contextlib.suppress(ApiError):
-                return await self._reload(credentials)
-        return credentials
+        if self._is_refresh_due():
+            self._refresh = asyncio.create_task(self._load_again(credentials), name="refresh of the credentials")
+            # Files are read within this one step of the loop; an exec plugin is not waited for.
+            await asyncio.sleep(0)
+        return self._credentials or credentials
+
+    def _is_refresh_due(self) -> bool:
+        is_under_way = self._refresh is not None and not self._refresh.done()
+        return self._source.is_stale and not is_under_way and not self._is_closed
+
+    async def _load_again(self, stale: Credentials) -> None:
+        # Unreadable credentials may still be valid in their last version: the server decides.
+        with contextlib.suppress(ApiError):
+            await self._reload(stale)
 
     async def _send_directly(self, credentials: Credentials, write: Outgoing, departure: Departure | None) -> Answer:
         def send(_: Credentials) -> Awaitable[Answer]:

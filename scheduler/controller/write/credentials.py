@@ -39,7 +39,9 @@ TOKEN_LIFE_SECONDS = 60.0
 """Seconds after which token files are read again: kubelets rotate them in place."""
 EXPIRY_MARGIN_SECONDS = 300.0
 """Before which credentials that expire are loaded again; but no more than a quarter of their life, since some live for
-less than that. For as long as they are loaded, every request waits."""
+less than that."""
+RETRY_SECONDS = 5.0
+"""Seconds after a failed load until credentials that can expire are loaded again. None are fresh for less."""
 
 
 class ClientCertificate(Struct, frozen=True):
@@ -102,18 +104,24 @@ class CredentialSource:
         return self._life is not None and self._clock() >= self._loaded_at + self._life
 
     async def load(self) -> Credentials:
-        """The credentials. Raises ConfigurationError with one line that names the faulty file and the fault."""
+        """The credentials. Raises ConfigurationError with one line that names the faulty file and the fault.
+
+        After a failed reading those that were loaded before, if they can expire, are stale in ``RETRY_SECONDS``.
+        """
         path = self.kubeconfig_path()
+        life = None if self._life is None else RETRY_SECONDS
         try:
-            connection = await self._from_kubeconfig(path) if path else self._from_cluster()
-            return self._credentials(connection, path or "in-cluster")
+            connection, new_life = await self._from_kubeconfig(path) if path else self._from_cluster()
+            loaded = self._credentials(connection, path or "in-cluster")
+            life = new_life
+            return loaded
         except (ssl.SSLError, OSError, AssertionError, ValueError, TypeError, AttributeError) as error:
             # The loader raises many kinds of exceptions for broken kubeconfigs: for the user they are one.
             raise _fault(path or IN_CLUSTER, str(error) or type(error).__name__) from error
         except RecursionError as error:
             raise _fault(path, "is nested too deep") from error
         finally:
-            self._loaded_at = self._clock()
+            self._loaded_at, self._life = self._clock(), life
 
     def kubeconfig_path(self) -> str:
         """The kubeconfig to use, "" for in-cluster. Raises ConfigurationError if none is found."""
@@ -137,16 +145,17 @@ class CredentialSource:
         text = "no API server: give --kubeconfig, set KUBECONFIG, or run inside a cluster with a service account"
         raise ConfigurationError((Fault("", text),))
 
-    async def _from_kubeconfig(self, path: str) -> Connection:
+    async def _from_kubeconfig(self, path: str) -> tuple[Connection, float | None]:
+        """The connection, and the seconds for which its credentials are fresh (None: for ever)."""
         plain = plain_kubeconfig(path, self._settings.context)
         if plain is None:
             documents = [document for part in path.split(os.pathsep) if (document := _document(part)) is not None]
             fault = fault_of(documents, self._settings.context)
             if fault:
                 raise _fault(path, fault)
-        self._life = TOKEN_LIFE_SECONDS if _names_token_file(path) else None
+        life = TOKEN_LIFE_SECONDS if _names_token_file(path) else None
         if plain is not None:
-            return plain
+            return plain, life
         # Imported here: most kubeconfigs are plain, and it takes as long as everything else at the start together.
         with ONE_AT_A_TIME:
             from scheduler.controller.write.kubeconfig_library import read_kubeconfig
@@ -154,12 +163,11 @@ class CredentialSource:
         connection, expiry = await read_kubeconfig(path, self._settings.context, self._plugin_seconds)
         if expiry is not None:
             left = (expiry - datetime.datetime.now(datetime.UTC)).total_seconds()
-            self._life = max(left - min(EXPIRY_MARGIN_SECONDS, left / 4), 5.0)
-        return connection
+            life = max(left - min(EXPIRY_MARGIN_SECONDS, left / 4), RETRY_SECONDS)
+        return connection, life
 
-    def _from_cluster(self) -> Connection:
-        self._life = TOKEN_LIFE_SECONDS
-        return service_account(self._environment, self._token_path, self._authority_path)
+    def _from_cluster(self) -> tuple[Connection, float]:
+        return service_account(self._environment, self._token_path, self._authority_path), TOKEN_LIFE_SECONDS
 
     def _credentials(self, connection: Connection, source: str) -> Credentials:
         server = (self._settings.master or connection.server).rstrip("/")

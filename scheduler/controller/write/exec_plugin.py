@@ -1,5 +1,5 @@
-"""An exec plugin of a kubeconfig, run with a limit: kubernetes_asyncio's own run of it has none, and every request
-waits for its end."""
+"""An exec plugin of a kubeconfig, run with a limit: kubernetes_asyncio's own run of it has none, and at the start and
+after a 401 every request waits for its end."""
 
 from __future__ import annotations
 

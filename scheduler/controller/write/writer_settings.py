@@ -18,6 +18,8 @@ class WriterSettings(Struct, frozen=True):
 
     bind_timeout_seconds: float = 15.0
     write_timeout_seconds: float = 10.0
+    look_up_waits_seconds: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+    """Before each further look at a claim whose last write has had no answer, while it can't be read either."""
     events_queued: int = 20_000
     """Maximum of queued events, for ``Scheduled`` and for others each; beyond it the oldest are dropped."""
     event_series_kept: int = 20_000

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from scheduler.controller.lead.lease import Claimant, LeaseElector, Time
+from scheduler.controller.lead.lease import RELEASE_TRIES, Claimant, LeaseElector, Time
 from scheduler.controller.lead.lease_settings import LeaderElectionSettings
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.leadership import LeaseToken
@@ -129,6 +129,31 @@ async def test_a_lease_that_can_not_be_given_back_in_time_is_left_with_the_reaso
     await asyncio.gather(one.task, return_exceptions=True)
     (line,) = [line for line in log_lines if line["event"] == "Lease could not be released"]
     assert line["error"] == "the API server did not answer within the renew deadline"
+
+
+async def released_with_conflicts(cluster: EmbeddedCluster, client: ApiClient, conflicts: int) -> str:
+    """Who holds the lease after a release whose first ``conflicts`` writes meet a conflict."""
+    one = Candidate(client, "one", Clock(), replace(FAST, retry_period=5.0))
+    await asyncio.wait_for(one.won.wait(), WAIT_SECONDS)
+    cluster.faults.fail("PUT", "/leases", 409, times=conflicts, reason="Conflict")
+    one.task.cancel()
+    await asyncio.gather(one.task, return_exceptions=True)
+    return str((await read(client, PATH))["spec"]["holderIdentity"])
+
+
+async def test_a_release_that_meets_a_late_renewal_is_written_again(
+    cluster: EmbeddedCluster, client: ApiClient, log_lines: list[dict[str, Any]]
+) -> None:
+    assert await released_with_conflicts(cluster, client, 1) == ""
+    assert log_lines[-1]["event"] == "Lease released"
+
+
+async def test_a_release_that_meets_conflicts_only_is_given_up_and_not_reported_as_one(
+    cluster: EmbeddedCluster, client: ApiClient, log_lines: list[dict[str, Any]]
+) -> None:
+    assert await released_with_conflicts(cluster, client, RELEASE_TRIES) == "one"
+    events = [line["event"] for line in log_lines]
+    assert "Lease could not be released" in events and "Lease released" not in events
 
 
 async def test_without_renewals_it_is_lost_and_nothing_may_be_written(

@@ -116,7 +116,7 @@ async def test_an_object_that_can_not_be_read_says_nothing_of_the_write_before(t
     async with (
         served(play) as (_, url),
         client_of(kubeconfig(tmp_path / "k", url), Directly.ALL) as client,
-        writing(client) as (writer, outcomes),
+        writing(client, look_up_waits_seconds=(0.01,)) as (writer, outcomes),
     ):
         writer.submit(BindPod(1, PodReference("default", "a", "1"), "n1"))
         writer.submit(ReserveClaim(2, reference, consumer, known, Allocation()))
