@@ -183,7 +183,8 @@ class Assembly:
             self._was_idle.set()
 
     def _may_pop(self, pods_before: int) -> bool:
-        return self._is_synced and self.sink.has_room_for(pods_before + 1) and self._leadership.is_held()
+        may_pop = self._is_synced and self.sink.has_room_for(pods_before + 1) and self._leadership.is_held()
+        return may_pop and (self.reloader is None or self.reloader.may_pop())
 
     def _carrier(self) -> CommandCarrier:
         requests = WriteRequests(self.client, self._settings.writer)

@@ -29,7 +29,7 @@ from scheduler.objects.timestamps import format_seconds
 
 POLL_SECONDS: Final = 5.0
 BUSY_SECONDS: Final = 0.05
-"""Seconds between two tries to apply it: nothing can change while a cycle waits for an extender."""
+"""Seconds between two tries to apply it, beside those of ``may_pop``."""
 MAX_ERROR: Final = 1000
 """Characters of one fault, or of an unexpected error, that are repeated."""
 MAX_SHOWN: Final = 50
@@ -108,13 +108,15 @@ class ConfigurationReloader:
         self._in_force = current
         self._applied: Reload | None = None
         """The reload that the text in force came with."""
-        self._offered: tuple[bytes, str] | None = None
+        self._offered: tuple[bytes | ConfigurationError, str] | None = None
+        """What came last, with its origin: a text, or why there is none."""
+        self._swapping: tuple[NewConfiguration, asyncio.Future[None]] | None = None
+        """What waits for the end of a cycle; the future ends with its swap."""
         self._wake = asyncio.Event()
 
     def offer(self, text: bytes, origin: str) -> None:
         """Offer a new text; ``origin`` is for messages."""
-        self._offered = (text, origin)
-        self._wake.set()
+        self._put(text, origin)
 
     def offer_data(self, data: Mapping[str, str] | None, key: str, origin: str) -> None:
         """Offer a ConfigMap's data; ``key`` "" stands for its only key. A deleted ConfigMap changes nothing."""
@@ -124,10 +126,23 @@ class ConfigurationReloader:
         names = [key] if key else list(data)
         if len(names) != 1 or names[0] not in data:
             wanted = f"no key {key!r}" if key else f"{len(data)} keys where one is wanted"
-            self._reject(ConfigurationError([Fault("", f"the ConfigMap has {wanted}")]), origin)
+            # In place of an older text that is still being read: it must not be applied after this.
+            self._put(ConfigurationError([Fault("", f"the ConfigMap has {wanted}")]), origin)
             return
         # Half a surrogate pair passes JSON and is no UTF-8: the reader says so of the bytes.
         self.offer(data[names[0]].encode(errors="surrogatepass"), origin)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a checked text waits for the end of the cycle under way."""
+        return self._swapping is not None
+
+    def may_pop(self) -> bool:
+        """Ask before each pod is taken: this applies what waits. For pods in a queue one cycle follows the other at
+        once, so that another task finds one under way whenever it looks. False: applied, but not yet in use by all."""
+        if self._swapping is None:
+            return True
+        return not self._try_swap(*self._swapping)
 
     async def run(self) -> None:
         """Apply offered texts until cancelled."""
@@ -154,8 +169,15 @@ class ConfigurationReloader:
                 seen = stamp
             await asyncio.sleep(seconds)
 
-    async def _take_or_reject(self, text: bytes, origin: str) -> None:
+    def _put(self, offered: bytes | ConfigurationError, origin: str) -> None:
+        self._offered = (offered, origin)
+        self._wake.set()
+
+    async def _take_or_reject(self, text: bytes | ConfigurationError, origin: str) -> None:
         """Apply or reject one text. An exception counts against this text only; the next one is tried all the same."""
+        if isinstance(text, ConfigurationError):
+            self._reject(text, origin)
+            return
         try:
             await self._take(text, origin)
         except ConfigurationError as error:
@@ -173,14 +195,19 @@ class ConfigurationReloader:
             return
         new = (await asyncio.to_thread(self._prepare, text))()
         abandoned: Mapping[str, int] = {}
-        # A newer text does not wait for this one to be in force.
-        while self._offered is None:
-            abandoned = new.abandoned()
-            if new.swap(self._clock()):
-                break
-            await asyncio.sleep(BUSY_SECONDS)
-        else:
+        swapped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._swapping = (new, swapped)
+        try:
+            # A newer text does not wait for this one to be in force.
+            while not swapped.done() and self._offered is None:
+                abandoned = new.abandoned()
+                if not self._try_swap(new, swapped):
+                    await asyncio.wait([swapped], timeout=BUSY_SECONDS)
+        finally:
+            self._swapping = None
+        if not swapped.done():
             return
+        swapped.result()
         self._in_force = text
         self.is_well = True
         self._counts[APPLIED].add()
@@ -196,6 +223,14 @@ class ConfigurationReloader:
         for name, count in abandoned.items():
             self._announce("Warning", "ProfileRemoved", _abandoned(name, count))
         self._taken(new)
+
+    def _try_swap(self, new: NewConfiguration, swapped: asyncio.Future[None]) -> bool:
+        try:
+            if not swapped.done() and new.swap(self._clock()):
+                swapped.set_result(None)
+        except Exception as error:
+            swapped.set_exception(error)
+        return swapped.done()
 
     def _reject(self, error: ConfigurationError, origin: str) -> None:
         self.is_well = False

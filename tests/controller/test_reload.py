@@ -42,6 +42,8 @@ class Target:
         self.refused: list[str] = []
         self.events: list[tuple[str, str, str]] = []
         self.is_busy = False
+        self.asked = 0
+        """How often a swap was tried."""
         self.counter = Counter("reloads", "", ("result",))
 
     def prepare(self, text: bytes) -> Build:
@@ -57,6 +59,7 @@ class Target:
             raise ConfigurationError([Fault("profiles", "Required value")])
 
         def swap(_: Now) -> bool:
+            self.asked += 1
             if not self.is_busy:
                 self.in_force = text.decode()
             return not self.is_busy
@@ -167,6 +170,60 @@ async def test_while_a_cycle_is_under_way_a_newer_configuration_overtakes_the_on
         assert target.counts()["applied"] == 1.0
 
 
+async def test_while_a_configuration_waits_for_the_cycle_under_way_it_says_so() -> None:
+    """No other pod is taken then: with extenders one cycle would follow the other, and it would wait for all of them."""
+    target = Target()
+    target.is_busy = True
+    async with reloading(target) as reloader:
+        reloader.offer(b"good 1", "file")
+        await until(lambda: reloader.is_waiting)
+        target.is_busy = False
+        await until(lambda: target.in_force != "")
+        assert not reloader.is_waiting
+
+
+async def test_a_configuration_that_waits_is_applied_before_the_next_pod_is_taken_and_pods_wait_for_its_parts() -> None:
+    target, said = Target(), list[tuple[bool, str]]()
+
+    def between_two_cycles() -> None:
+        # No other task ever sees it free: the next cycle begins in the same slice.
+        target.is_busy = False
+        said.append((reloader.may_pop(), target.in_force))
+        target.is_busy = True
+
+    target.is_busy = True
+    async with reloading(target) as reloader:
+        assert reloader.may_pop()
+        reloader.offer(b"good 1", "file")
+        await until(lambda: target.asked > 0)
+        assert (reloader.may_pop(), target.in_force) == (True, ""), "a group's members are tried on"
+        between_two_cycles()
+        between_two_cycles()
+        assert said == [(False, "good 1")] * 2
+        await until(lambda: reloader.last is not None)
+        assert reloader.may_pop()
+        assert target.counts()["applied"] == 1.0
+
+
+async def test_a_config_map_that_can_not_be_used_replaces_a_text_that_is_still_being_read() -> None:
+    target = Target()
+    goes_on = threading.Event()
+
+    def slow(text: bytes) -> Build:
+        assert goes_on.wait(WAIT_SECONDS)
+        return target.prepare(text)
+
+    reloader = ConfigurationReloader(slow, target.counter, read_clock, current=b"good 0", announce=target.announced)
+    task = asyncio.create_task(reloader.run())
+    reloader.offer_data({"a": "good 1"}, "", "ConfigMap x/y")
+    await asyncio.sleep(0)
+    reloader.offer_data({"a": "good 2", "b": "good 2"}, "", "ConfigMap x/y")
+    goes_on.set()
+    await until(lambda: target.refused == ["the ConfigMap has 2 keys where one is wanted"])
+    assert (target.in_force, reloader.is_well) == ("", False)
+    task.cancel()
+
+
 async def test_a_mounted_file_is_followed_through_its_links(tmp_path: Path) -> None:
     """As kubelets mount a ConfigMap: the file is a link into a folder that is swapped by another link."""
 
@@ -203,7 +260,7 @@ async def test_a_config_map_is_read_by_its_key_and_nothing_follows_from_its_dele
         await until(lambda: target.in_force == "good only")
         reloader.offer_data(None, "", "ConfigMap x/y")
         reloader.offer_data({"a": "good", "b": "good"}, "", "ConfigMap x/y")
-        assert target.refused == ["the ConfigMap has 2 keys where one is wanted"]
+        await until(lambda: target.refused == ["the ConfigMap has 2 keys where one is wanted"])
         assert target.in_force == "good only"
 
 
