@@ -91,7 +91,7 @@ class CommandCarrier:
         return self._writer.open_writes + self._extenders.open_writes + self._plugins.open_writes
 
     def has_room_for(self, pods: int) -> bool:
-        return self._writer.has_room_for(pods)
+        return self._writer.has_room_for(pods) and self._extenders.has_room_for(pods)
 
     async def keep_up(self) -> None:
         await self._events.keep_up()

@@ -132,11 +132,6 @@ class ConfigurationReloader:
         # Half a surrogate pair passes JSON and is no UTF-8: the reader says so of the bytes.
         self.offer(data[names[0]].encode(errors="surrogatepass"), origin)
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a checked text waits for the end of the cycle under way."""
-        return self._swapping is not None
-
     def may_pop(self) -> bool:
         """Ask before each pod is taken: this applies what waits. For pods in a queue one cycle follows the other at
         once, so that another task finds one under way whenever it looks. False: applied, but not yet in use by all."""
@@ -228,7 +223,7 @@ class ConfigurationReloader:
         try:
             if not swapped.done() and new.swap(self._clock()):
                 swapped.set_result(None)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - ``run`` raises and reports it: the loop, which asks here, has to go on
             swapped.set_exception(error)
         return swapped.done()
 

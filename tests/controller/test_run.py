@@ -227,20 +227,6 @@ async def test_a_task_that_fails_is_seen_from_outside_and_goes_on(
                     await asyncio.sleep(0.1)
 
 
-async def test_no_pod_is_taken_while_a_new_configuration_waits_for_the_cycle_under_way(
-    connection: ConnectionSettings, client: ApiClient
-) -> None:
-    def prepare(text: bytes) -> Any:
-        raise AssertionError("no text is offered")
-
-    await create(client, "/api/v1/nodes", node_json("n1"))
-    async with running(Shell(quiet_settings(connection), Parts(RoundRobinEngine(), prepare=prepare), {})) as shell:
-        await until(lambda: shell._is_synced)
-        assert shell.reloader is not None and shell._may_pop(0)
-        shell.reloader.is_waiting = True
-        assert not shell._may_pop(0)
-
-
 async def test_a_copy_that_lists_only_when_it_leads_is_ready_while_it_waits_for_the_lease(
     connection: ConnectionSettings, client: ApiClient
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import structlog
 
+from scheduler.controller.calls.connection_limit import MAX_CONNECTIONS
 from scheduler.controller.calls.extender_tls import ExtenderTLS
 from scheduler.controller.late_imports import ONE_AT_A_TIME
 from scheduler.controller.write.fence import Departure, fenced
@@ -64,6 +65,10 @@ class ExtenderCalls:
     def open_writes(self) -> int:
         """Calls under way that bind."""
         return len(self._binding)
+
+    def has_room_for(self, binds: int) -> bool:
+        """Whether this many further calls that bind would each have a connection."""
+        return len(self._binding) + binds <= MAX_CONNECTIONS
 
     async def settle(self, seconds: float) -> None:
         """Wait at most ``seconds`` for the calls that bind."""

@@ -1,7 +1,7 @@
 """HTTP to all extenders, by aiohttp: one session for the calls that bind, one for the others.
 
-aiohttp opens 100 connections a session; what is beyond waits within its own time. Of the calls that a cycle waits for
-there are a few at once. Behind the binds of a slow extender they would fail unsent, and with them every pod.
+A session has ``MAX_CONNECTIONS``; what is beyond waits within its own time. Of the calls that a cycle waits for there
+are a few at once. Behind the binds of a slow extender they would fail unsent, and with them every pod.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Final
 
 import aiohttp
 
+from scheduler.controller.calls.connection_limit import MAX_CONNECTIONS
 from scheduler.controller.calls.extender_tls import ExtenderTLS
 from scheduler.controller.write.fenced_request import FencedRequest
 from scheduler.controller.write.proxies import proxy_for
@@ -67,6 +68,7 @@ class ExtenderSession:
 def _session() -> aiohttp.ClientSession:
     # The decompressed size of an answer has no limit, so only uncompressed answers are requested and accepted.
     return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=MAX_CONNECTIONS),
         request_class=FencedRequest,
         trust_env=False,
         cookie_jar=aiohttp.DummyCookieJar(),

@@ -9,6 +9,7 @@ import pytest
 from aiohttp import web
 
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.controller.calls.connection_limit import MAX_CONNECTIONS
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.plugin_calls import PluginCalls
 from scheduler.controller.write.leadership import AlwaysHeld
@@ -113,6 +114,35 @@ async def test_no_call_of_a_cycle_waits_for_the_binds_of_a_slow_extender() -> No
         finally:
             await calls.close()
     assert answers == [ExtenderAnswered(120, b"{}")]
+
+
+async def test_there_is_room_for_as_many_binds_of_extenders_as_they_have_connections() -> None:
+    """One that waited for a connection would wait within its own time, and fail unsent."""
+    goes_on = asyncio.Event()
+    asked: list[str] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        asked.append(request.path)
+        await goes_on.wait()
+        return web.Response(body=b"{}")
+
+    answers: list[ExtenderAnswered] = []
+    calls = ExtenderCalls(answers.append, AlwaysHeld())
+    async with serving(handler) as url:
+        try:
+            submitted = 0
+            while calls.has_room_for(1):
+                calls.submit(
+                    CallExtender(submitted, 0, "bind", f"{url}/bind", b"{}", 60.0, (PodReference("d", "p", "u"), "a"))
+                )
+                submitted += 1
+            await until(lambda: len(asked) == submitted)
+            goes_on.set()
+            await until(lambda: calls.has_room_for(submitted))
+        finally:
+            await calls.close()
+    assert submitted == MAX_CONNECTIONS
+    assert not any(answer.error for answer in answers)
 
 
 async def test_an_extender_that_is_not_there_is_an_error() -> None:
