@@ -79,8 +79,8 @@ class PodCounts:
         self._groups: ForkableDict[GroupKey, LabelGroup] = ForkableDict()
         self._labelled: dict[tuple[str, str, str], dict[Labels, None]] = {}
         """(namespace, label key, value) → the groups with that label; with ANY_LABEL, all of the namespace, with
-        MANY_LABELS those that are filed under no label. In a fork it
-        stays empty: the fork asks ``_below``, and looks at groups that differ."""
+        MANY_LABELS those that are filed under no label. In a fork it stays empty: the fork asks ``_below``, and looks
+        at groups that differ."""
         self._below: PodCounts | None = None
         self._ids: dict[Query, int] = {}
         self._counters: ForkableDict[int, _Counter] = ForkableDict()

@@ -7,20 +7,18 @@ anything else the cycle begins again without this shortcut, and finds out what t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.cluster.view import View
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.cycle_context import CycleContext, Depth, Laps
 from scheduler.engine.outcome import CycleOutcome, Placed
 from scheduler.engine.reservation import assume_and_reserve
 from scheduler.engine.sampling import percentage_in_force
 from scheduler.framework.class_run import PluginPoint
-from scheduler.framework.node_filter import States, filter_with_nominated, rivals
-from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, NodeSubset, PermitPlugin, ReservePlugin, State
+from scheduler.framework.classes.templates import unconcerned_by
+from scheduler.framework.node_filter import filter_with_nominated, rivals
+from scheduler.framework.plugin import NodeSubset, PermitPlugin, ReservePlugin, State
 from scheduler.framework.plugin_times import timed
 from scheduler.framework.profile import Profile
 from scheduler.messages.status import SKIP, Refusal, Skip
@@ -37,15 +35,9 @@ class NamedNode(Struct, eq=False):
     node: str
     states: dict[str, State | Skip]
     unconcerned: frozenset[str]
+    reserve_plugins: tuple[ReservePlugin, ...]
+    permit_plugins: tuple[PermitPlugin, ...]
     evaluated: frozenset[PluginPoint]
-
-    @property
-    def reserve_plugins(self) -> tuple[ReservePlugin, ...]:
-        return tuple([one for one in self.profile.reserve_plugins if one.name not in self.unconcerned])
-
-    @property
-    def permit_plugins(self) -> tuple[PermitPlugin, ...]:
-        return tuple([one for one in self.profile.permit_plugins if one.name not in self.unconcerned])
 
     def decide(self, depth: Depth) -> CycleOutcome:
         """Assume the pod and reserve what it needs or, for a preview, say where it goes."""
@@ -88,7 +80,7 @@ def find_named_node(context: CycleContext, profile: Profile, pod: PodInfo, attem
 
 def _found(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attempt, clock: Laps) -> NamedNode | None:
     view, times = context.cache.view, attempt.plugin_times
-    unconcerned = frozenset([plugin.name for plugin in profile.choosy_plugins if not plugin.concerns(pod)])
+    unconcerned = unconcerned_by(pod, profile)
     states: dict[str, State | Skip] = {}
     evaluated: list[PluginPoint] = []
     only: frozenset[str] | None = None
@@ -111,31 +103,10 @@ def _found(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
     if row is None or any(states.get(plugin.name, SKIP) is not SKIP for plugin in profile.stepwise_plugins):
         return None
     filters, beside = profile.filter_plugins, rivals(pod, context.nominator.pods_for_node(node))
-    if not _fits(filters, states, pod, attempt, view, row, beside):
+    if filter_with_nominated(filters, states, pod, view, row, beside, times) is not None:
         return None
     evaluated += [(one.name, "Filter") for one in filters if states.get(one.name) is not SKIP]
     clock.lap("Filter")
-    return NamedNode(context, profile, pod, attempt, clock, node, states, unconcerned, frozenset(evaluated))
-
-
-def _fits(
-    filters: Sequence[FilterPlugin],
-    states: States,
-    pod: PodInfo,
-    attempt: Attempt,
-    view: View,
-    row: int,
-    nominated: Sequence[PodInfo],
-) -> bool:
-    """Whether the filters let the pod on the row, beside the pods that are nominated there. Raises PluginError, and
-    what a plugin raises."""
-    if nominated:
-        return filter_with_nominated(filters, states, pod, view, row, nominated) is None
-    for plugin in filters:
-        state = states.get(plugin.name, EMPTY_STATE)
-        if isinstance(state, Skip):
-            continue
-        ask = timed(attempt.plugin_times, plugin.filter_row, plugin.name, "Filter")
-        if ask(state, pod, view, row) is not None:
-            return False
-    return True
+    reserving, permitting = profile.reserving(unconcerned), profile.permitting(unconcerned)
+    said = frozenset(evaluated)
+    return NamedNode(context, profile, pod, attempt, clock, node, states, unconcerned, reserving, permitting, said)

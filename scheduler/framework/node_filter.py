@@ -16,6 +16,7 @@ from scheduler.cluster.view import View
 from scheduler.errors import PluginError
 from scheduler.framework.asked_filters import AskedFilter, counts_pods
 from scheduler.framework.plugin import EMPTY_STATE, FilterPlugin, State
+from scheduler.framework.plugin_times import PluginTimes
 from scheduler.messages.status import Refusal, Skip
 
 States = Mapping[str, State | Skip]
@@ -25,15 +26,22 @@ _FEW_ROWS = 3
 
 
 def filter_one_row(
-    filters: Sequence[FilterPlugin], states: States, pod: PodInfo, view: View, row: int
+    filters: Sequence[FilterPlugin],
+    states: States,
+    pod: PodInfo,
+    view: View,
+    row: int,
+    times: PluginTimes | None = None,
 ) -> Refusal | None:
-    """The first refusal, signed, or None. Plugins that skipped are not called. Raises PluginError."""
+    """The first refusal, signed, or None. Plugins that skipped are not called; ``times``: where each call is noted.
+    Raises PluginError."""
     for plugin in filters:
         state = states.get(plugin.name, EMPTY_STATE)
         if isinstance(state, Skip):
             continue
+        ask = plugin.filter_row if times is None else times.timing(plugin.filter_row, plugin.name, "Filter")
         try:
-            refusal = plugin.filter_row(state, pod, view, row)
+            refusal = ask(state, pod, view, row)
         except Exception as error:
             raise PluginError(plugin.name, "Filter", error) from error
         if refusal is not None:
@@ -76,10 +84,12 @@ def filter_with_nominated(
     view: View,
     row: int,
     nominated: Sequence[PodInfo],
+    times: PluginTimes | None = None,
 ) -> Refusal | None:
-    """Both passes for one row of a view, which is not changed. ``nominated``: see ``rivals``."""
+    """Both passes for one row of a view, which is not changed. ``nominated``: see ``rivals``; ``times``: where the
+    calls of the second pass are noted."""
     refusal = _refusal_beside(filters, states, pod, view, row, nominated) if nominated else None
-    return filter_one_row(filters, states, pod, view, row) if refusal is None else refusal
+    return filter_one_row(filters, states, pod, view, row, times) if refusal is None else refusal
 
 
 def filter_private(

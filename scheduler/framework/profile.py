@@ -94,6 +94,14 @@ class Profile(Struct, frozen=True):
     node_scope: Selector = EVERYTHING
     """The nodes that the profile may use: no pod is placed on another, and no victim is taken there."""
 
+    def reserving(self, unconcerned: frozenset[str]) -> tuple[ReservePlugin, ...]:
+        """The Reserve plugins without these."""
+        return tuple([one for one in self.reserve_plugins if one.name not in unconcerned])
+
+    def permitting(self, unconcerned: frozenset[str]) -> tuple[PermitPlugin, ...]:
+        """The Permit plugins without these."""
+        return tuple([one for one in self.permit_plugins if one.name not in unconcerned])
+
 
 _INNER: Final = frozenset({("DynamicResources", Point.PRE_SCORE)})
 """Steps of a plugin's Score that kube-scheduler's plugin has no point for."""

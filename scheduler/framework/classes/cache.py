@@ -65,8 +65,8 @@ class PodClass:
         """Equal for pods of the same class; never another one's."""
         self.unconcerned = unconcerned
         """Plugins that pods of the class do not concern."""
-        self.reserve_plugins = tuple([one for one in profile.reserve_plugins if one.name not in unconcerned])
-        self.permit_plugins = tuple([one for one in profile.permit_plugins if one.name not in unconcerned])
+        self.reserve_plugins = profile.reserving(unconcerned)
+        self.permit_plugins = profile.permitting(unconcerned)
         self.filters = ClassFilters(profile.pre_filter_plugins, profile.filter_plugins, unconcerned)
         self._score_plugins = profile.score_plugins
         self._scores: ClassScores | None = None

@@ -136,7 +136,7 @@ class Templates:
     def _made(self, profile: Profile, pod: PodInfo, view: View, kept: Template | None, stamps: Stamps) -> Template:
         if kept is None:
             fragments = {plugin.name: _fragment(plugin, pod, view) for plugin in profile.static_fragment_plugins}
-            unconcerned = frozenset([plugin.name for plugin in profile.choosy_plugins if not _concerns(plugin, pod)])
+            unconcerned = unconcerned_by(pod, profile)
             nbytes = TEMPLATE_BYTES + encoded_bytes(pod)
             number = self._number_of(profile, fragments, unconcerned, nbytes)
             known: Stamps = (None,) * len(stamps)
@@ -185,6 +185,11 @@ def _fragment(plugin: Plugin, pod: PodInfo, view: View) -> Hashable:
         return plugin.fragment(pod, view)
     except Exception as error:
         raise PluginError(plugin.name, "Fragment", error) from error
+
+
+def unconcerned_by(pod: PodInfo, profile: Profile) -> frozenset[str]:
+    """The names of the plugins that the pod does not concern. Raises PluginError."""
+    return frozenset([plugin.name for plugin in profile.choosy_plugins if not _concerns(plugin, pod)])
 
 
 def _concerns(plugin: Plugin, pod: PodInfo) -> bool:
