@@ -92,8 +92,15 @@ class Holdings:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Holdings):
             return NotImplemented
-        devices = {pool: set(names) for pool, names in self._taken.items()}
-        return devices == {pool: set(names) for pool, names in other._taken.items()} and self._shares == other._shares
+        return self._holders() == other._holders() and self._shares == other._shares
+
+    def _holders(self) -> dict[DeviceId, set[str]]:
+        """Device → the claims that name it, in whatever order they came."""
+        return {
+            (*pool, device): {first, *self._others.get((*pool, device), ())}
+            for pool, devices in self._taken.items()
+            for device, first in devices.items()
+        }
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
