@@ -53,12 +53,13 @@ class BackgroundParts:
             self._start_all()
 
     def replace(self, calls: BackgroundCalls) -> None:
-        """Replace the running parts by those of a new configuration."""
-        for task in self._running:
+        """Replace the running parts by those of a new configuration, which start once these have ended."""
+        replaced = tuple(self._running)
+        for task in replaced:
             task.cancel()
         self._calls = calls
         if self._is_started:
-            self._start_all()
+            self._start_all(replaced)
 
     async def stop(self) -> None:
         self._is_started = False
@@ -68,13 +69,18 @@ class BackgroundParts:
         if running:
             await asyncio.wait(running, timeout=STOP_SECONDS)
 
-    def _start_all(self) -> None:
+    def _start_all(self, replaced: Sequence[asyncio.Task[None]] = ()) -> None:
         for (profile, plugin), call in self._calls.items():
-            task = asyncio.create_task(self._run(profile, plugin, call), name=f"{plugin} in the background")
+            run = self._run(profile, plugin, call, replaced)
+            task = asyncio.create_task(run, name=f"{plugin} in the background")
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
-    async def _run(self, profile: str, plugin: str, call: BackgroundCall) -> None:
+    async def _run(
+        self, profile: str, plugin: str, call: BackgroundCall, replaced: Sequence[asyncio.Task[None]]
+    ) -> None:
+        if replaced:
+            await asyncio.wait(replaced, timeout=STOP_SECONDS)
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:

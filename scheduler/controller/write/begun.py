@@ -12,6 +12,7 @@ from scheduler.controller.write.credentials import Credentials
 from scheduler.controller.write.direct import DirectWay, Outgoing
 from scheduler.controller.write.fence import Departure
 from scheduler.controller.write.http_exchange import Answer, Exchange, HttpEnd
+from scheduler.controller.write.leadership import LeadershipLost
 
 WriteEnd = Answer | Exception
 """A success, or what there is instead."""
@@ -74,7 +75,8 @@ class BegunWrite(Exchange, kw_only=True):
         if self.on_end is None:
             return
         status = end.status if isinstance(end, Answer) else 0
-        self.client.note(self.write.method, status, time.monotonic() - self.began)
+        if not isinstance(end, LeadershipLost):
+            self.client.note(self.write.method, status, time.monotonic() - self.began)
         if 200 <= status < 300:
             self._report(end)
         elif status == 401:

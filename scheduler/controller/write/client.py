@@ -10,6 +10,8 @@ from enum import Enum
 from typing import Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
+import structlog
+
 from scheduler.controller.late_imports import ONE_AT_A_TIME
 from scheduler.controller.write.answers import no_answer
 from scheduler.controller.write.begun import BegunWrite, WriteEnd, answer_of
@@ -19,6 +21,7 @@ from scheduler.controller.write.direct import JSON, DirectWay, Outgoing, keep_al
 from scheduler.controller.write.fence import Departure, fenced
 from scheduler.controller.write.http_connections import HttpConnections
 from scheduler.controller.write.http_exchange import Answer
+from scheduler.controller.write.leadership import LeadershipLost
 from scheduler.controller.write.request_limiter import RequestLimiter
 from scheduler.errors import ApiError, ConfigurationError
 
@@ -27,6 +30,8 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 SCHEDULER_CONNECTIONS = 256
 """Maximum of open connections: more than all writes under way and all watches together."""
+
+log = structlog.get_logger()
 
 
 class OpenAnswer(Protocol):
@@ -229,8 +234,10 @@ class ApiClient:
 
     async def _load_again(self, stale: Credentials) -> None:
         # Unreadable credentials may still be valid in their last version: the server decides.
-        with contextlib.suppress(ApiError):
+        try:
             await self._reload(stale)
+        except ApiError as error:
+            log.warning("Credentials could not be loaded again; the last ones stay in use", error=error.message)
 
     async def _send_directly(self, credentials: Credentials, write: Outgoing, departure: Departure | None) -> Answer:
         def send(_: Credentials) -> Awaitable[Answer]:
@@ -272,12 +279,16 @@ class ApiClient:
     ) -> AnyAnswer:
         """Send; after a 401 once more, with the credentials loaded again, unless this ``is_last``."""
         for is_again in (True,) if is_last else (False, True):
-            began, status = time.monotonic(), 0
+            began, status, has_left = time.monotonic(), 0, True
             try:
                 answer = await send(credentials)
                 status = answer.status
+            except LeadershipLost:
+                has_left = False
+                raise
             finally:
-                self.note(method, status, time.monotonic() - began)
+                if has_left:
+                    self.note(method, status, time.monotonic() - began)
             if 200 <= status != 401 or (is_again and status == 401):
                 return answer
             if not isinstance(answer, Answer):

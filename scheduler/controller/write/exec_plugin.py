@@ -79,7 +79,9 @@ class _Plugin(ExecProvider):
             stderr=asyncio.subprocess.PIPE,
         )
         try:
-            (output, errors), _ = await asyncio.wait_for(asyncio.gather(_printed(process), process.wait()), limit)
+            async with asyncio.timeout(limit):
+                output, errors = await _printed(process)
+                await process.wait()
         except TimeoutError as error:
             text = f"exec: {name} has given no credentials within {limit:g} seconds, and was stopped"
             raise ConfigException(text) from error

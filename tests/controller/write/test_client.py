@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -91,7 +92,9 @@ async def test_a_401_makes_the_credentials_be_read_again_once(tmp_path: Path) ->
     assert seen == ["Bearer old", "Bearer old", "Bearer old", "Bearer new", "Bearer new"]
 
 
-async def test_a_kubeconfig_that_is_gone_for_a_while_leaves_the_old_token_in_use(tmp_path: Path) -> None:
+async def test_a_kubeconfig_that_is_gone_for_a_while_leaves_the_old_token_in_use_and_is_logged(
+    tmp_path: Path, log_lines: list[dict[str, Any]]
+) -> None:
     seen: list[str] = []
     now = [0.0]
 
@@ -114,6 +117,8 @@ async def test_a_kubeconfig_that_is_gone_for_a_while_leaves_the_old_token_in_use
         await client.request("GET", "/x")
         await client.close()
     assert seen == ["Bearer old", "Bearer old", "Bearer new"]
+    warnings = [line["error"] for line in log_lines if line["log_level"] == "warning"]
+    assert warnings == [f"kubeconfig {path}: no such file"]
 
 
 @pytest.mark.parametrize("half_written", ["", "ne\nw"])

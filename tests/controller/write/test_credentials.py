@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import gc
 import os
+import signal
 import stat
 from base64 import b64encode
 from pathlib import Path
@@ -28,6 +30,7 @@ from scheduler.controller.write.kubeconfig import plain_kubeconfig
 from scheduler.controller.write.kubeconfig_library import read_kubeconfig
 from scheduler.controller.write.proxies import proxy_for
 from scheduler.errors import ConfigurationError
+from tests.controller.conftest import until
 
 
 def kubeconfig(path: Path, server: str = "http://api.example:8080", **user: object) -> str:
@@ -117,6 +120,25 @@ async def test_what_an_exec_plugin_prints_has_a_limit(tmp_path: Path, script: st
     with pytest.raises(ConfigurationError, match=message) as caught:
         await load(ConnectionSettings(kubeconfig=kubeconfig(tmp_path / "k", exec=execution)))
     assert len(str(caught.value)) < longest
+
+
+async def test_a_plugin_whose_child_holds_its_output_open_is_given_up_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    plugin, child = tmp_path / "plugin", tmp_path / "child"
+    plugin.write_text(f"#!/bin/sh\nsleep 60 &\necho $! > {child}\n")
+    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
+    execution = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}
+    settings = ConnectionSettings(kubeconfig=kubeconfig(tmp_path / "k", exec=execution))
+    load = asyncio.create_task(CredentialSource(settings, {}, plugin_seconds=60.0).load())
+    await until(lambda: child.exists() and child.read_text() != "")
+    load.cancel()
+    await asyncio.wait([load])
+    assert load.cancelled()
+    del load
+    gc.collect()
+    os.kill(int(child.read_text()), signal.SIGTERM)
+    assert caplog.messages == []
 
 
 async def test_requests_that_waited_for_a_plugin_in_vain_do_not_each_wait_for_another(tmp_path: Path) -> None:

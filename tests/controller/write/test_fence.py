@@ -178,6 +178,19 @@ async def test_an_answer_of_401_does_not_send_a_write_again_without_the_lease(
     assert departure.has_left
 
 
+async def test_a_write_that_may_not_leave_is_no_request(tmp_path: Path, directly: Directly) -> None:
+    door, token = Door(), LeaseToken()
+    async with serving(door.handle) as url, client_to(url, tmp_path, directly=directly) as client:
+        requests, ends = list[tuple[str, int]](), asyncio.Queue[object]()
+        client.observe = lambda method, _, status, __: requests.append((method, status))
+        with pytest.raises(LeadershipLost):
+            await client.request("POST", "/write", body=b"{}", departure=Departure(token))
+        client.begin(Outgoing("POST", "/begun", b"{}", 5.0), Departure(token), ends.put_nowait)
+        assert isinstance(await ends.get(), LeadershipLost)
+        await client.request("POST", "/after", body=b"{}", departure=Departure(AlwaysHeld()))
+    assert requests == [("POST", 200)]
+
+
 async def test_a_bind_that_may_not_leave_says_nothing_of_one_before_that_had_no_answer(
     tmp_path: Path, directly: Directly
 ) -> None:
