@@ -18,6 +18,7 @@ from scheduler.cli.version import version
 from scheduler.compose import all_plugins, build_engine, build_profiles
 from scheduler.config.feature_gates import parse_feature_gates
 from scheduler.config.loading import Configuration
+from scheduler.controller.between_cycles import BetweenCycles
 from scheduler.controller.loop import read_clock
 from scheduler.controller.parts import Parts
 from scheduler.controller.record.recorder import Recorder
@@ -132,6 +133,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
 
     memory = PreemptionMemory()
     decisions = Decisions()
+    between_cycles = BetweenCycles()
 
     def routes() -> tuple[Any, ...]:
         # With aiohttp and the questions, which nothing before the first decision needs.
@@ -144,7 +146,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         return (
             *pages.routes(engine, read_clock, memory),
             *Questions(engine, read_clock, basis_of, prepared.settings.hostname).routes(),
-            snapshot_route(engine, history, about, read_clock),
+            snapshot_route(engine, history, about, read_clock, between_cycles),
             *live_routes(engine, decisions),
             *page_routes(),
         )
@@ -152,6 +154,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
     return Parts(
         engine=recorded or engine,
         recorder=recorder,
+        between_cycles=between_cycles,
         prepare=prepare_again,
         gauges=GaugesOfEngine(engine),
         plugin_calls=plugin_calls(prepared.profiles, client_for_plugins),

@@ -26,7 +26,7 @@ from scheduler.controller.inbox import Inbox
 from scheduler.controller.late_imports import ONE_AT_A_TIME
 from scheduler.controller.loop import SchedulingLoop, read_clock
 from scheduler.controller.parts import Parts
-from scheduler.controller.reload import ConfigurationReloader, NewConfiguration, Prepare
+from scheduler.controller.reload import ConfigurationReloader, InForce, NewConfiguration, Prepare
 from scheduler.controller.report.component_metrics import RestClientMetrics, add_component_metrics
 from scheduler.controller.report.groups import GroupLog, GroupMetrics
 from scheduler.controller.report.journal import Journal
@@ -183,8 +183,8 @@ class Assembly:
             self._was_idle.set()
 
     def _may_pop(self, pods_before: int) -> bool:
-        may_pop = self._is_synced and self.sink.has_room_for(pods_before + 1) and self._leadership.is_held()
-        return may_pop and (self.reloader is None or self.reloader.may_pop())
+        self._parts.between_cycles.try_all()
+        return self._is_synced and self.sink.has_room_for(pods_before + 1) and self._leadership.is_held()
 
     def _carrier(self) -> CommandCarrier:
         requests = WriteRequests(self.client, self._settings.writer)
@@ -293,8 +293,10 @@ class Assembly:
             prepare,
             self.metrics.reloads,
             read_clock,
-            current=settings.configuration_text,
-            document={**settings.component_config, "tandem": self.server.tandem_config},
+            self._parts.between_cycles,
+            started=InForce(
+                settings.configuration_text, {**settings.component_config, "tandem": self.server.tandem_config}
+            ),
             taken=taken,
             announce=announce,
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from scheduler.controller.between_cycles import BetweenCycles
 from scheduler.controller.calls.background import BackgroundCalls
 from scheduler.controller.calls.extender_tls import ExtenderTLS
 from scheduler.controller.calls.plugin_calls import PluginCall
@@ -37,6 +38,7 @@ class Parts(Struct, frozen=True):
     callbacks: OperatorCallbacks = field(default_factory=OperatorCallbacks)
     recorder: Recorder | None = None
     """Flushed after each slice, closed at the end."""
+    between_cycles: BetweenCycles = field(default_factory=BetweenCycles)
     prepare: Prepare | None = None
     """Checks a new configuration; None: the configuration cannot change before the next start."""
     unknown_binds: Callable[[], int] = lambda: 0

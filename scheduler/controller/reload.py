@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from msgspec import Struct, field
 from scheduler.config.changes import changes_between
 from scheduler.config.documents import MAX_BYTES
 from scheduler.config.positions import placed
+from scheduler.controller.between_cycles import BetweenCycles
 from scheduler.controller.calls.background import BackgroundCalls
 from scheduler.controller.calls.plugin_calls import PluginCall
 from scheduler.controller.report.instruments import Counter
@@ -29,7 +31,7 @@ from scheduler.objects.timestamps import format_seconds
 
 POLL_SECONDS: Final = 5.0
 BUSY_SECONDS: Final = 0.05
-"""Seconds between two tries to apply it, beside those of ``may_pop``."""
+"""Seconds between two tries to apply it while no pod is taken."""
 MAX_ERROR: Final = 1000
 """Characters of one fault, or of an unexpected error, that are repeated."""
 MAX_SHOWN: Final = 50
@@ -57,6 +59,13 @@ class NewConfiguration(Struct, frozen=True):
         return {**self.component_config, "tandem": self.tandem_config}
 
 
+class InForce(Struct, frozen=True):
+    """A text, and all settings that hold with it as one document."""
+
+    text: bytes = b""
+    document: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Reload(msgspec.Struct, frozen=True, rename="camel"):
     """The last reload, as ``/configz`` shows it. ``result``: APPLIED or REJECTED."""
 
@@ -81,7 +90,7 @@ Prepare = Callable[[bytes], Build]
 class ConfigurationReloader:
     """``offer`` texts from the event loop; ``run`` as a task. The newest text wins; a repeated one is ignored.
 
-    ``current`` and ``document`` are what was started with. ``taken`` is called after a swap.
+    ``started`` is what was started with. ``taken`` is called with a swap.
     """
 
     def __init__(
@@ -89,9 +98,9 @@ class ConfigurationReloader:
         prepare: Prepare,
         counter: Counter,
         clock: Callable[[], Now],
+        between_cycles: BetweenCycles,
         *,
-        current: bytes = b"",
-        document: Mapping[str, Any] | None = None,
+        started: InForce | None = None,
         taken: Callable[[NewConfiguration], None] = lambda _: None,
         announce: Announce = lambda _type, _reason, _note: None,
     ) -> None:
@@ -99,19 +108,17 @@ class ConfigurationReloader:
         """Whether the newest text is in force."""
         self.last: Reload | None = None
         """Of a text that was put back to the one in force: the reload that this one came with."""
-        self._document: Mapping[str, Any] = document or {}
         self._prepare = prepare
         self._clock = clock
+        self._between_cycles = between_cycles
         self._taken = taken
         self._announce = announce
         self._counts = {result: counter.child(result) for result in (APPLIED, REJECTED, UNCHANGED)}
-        self._in_force = current
+        self._in_force = started or InForce()
         self._applied: Reload | None = None
         """The reload that the text in force came with."""
         self._offered: tuple[bytes | ConfigurationError, str] | None = None
         """What came last, with its origin: a text, or why there is none."""
-        self._swapping: tuple[NewConfiguration, asyncio.Future[None]] | None = None
-        """What waits for the end of a cycle; the future ends with its swap."""
         self._wake = asyncio.Event()
 
     def offer(self, text: bytes, origin: str) -> None:
@@ -131,13 +138,6 @@ class ConfigurationReloader:
             return
         # Half a surrogate pair passes JSON and is no UTF-8: the reader says so of the bytes.
         self.offer(data[names[0]].encode(errors="surrogatepass"), origin)
-
-    def may_pop(self) -> bool:
-        """Ask before each pod is taken: this applies what waits. For pods in a queue one cycle follows the other at
-        once, so that another task finds one under way whenever it looks. False: applied, but not yet in use by all."""
-        if self._swapping is None:
-            return True
-        return not self._try_swap(*self._swapping)
 
     async def run(self) -> None:
         """Apply offered texts until cancelled."""
@@ -159,7 +159,7 @@ class ConfigurationReloader:
                 self._is_gone("Configuration file", path)
             is_there = stamp is not None
             if stamp is not None and stamp != seen and (text := _text_of(path)) is not None:
-                if seen is not None or text != self._in_force:
+                if seen is not None or text != self._in_force.text:
                     self.offer(text, path)
                 seen = stamp
             await asyncio.sleep(seconds)
@@ -183,31 +183,29 @@ class ConfigurationReloader:
             self._reject(ConfigurationError([Fault("", f"{type(error).__name__}: {str(error)[:MAX_ERROR]}")]), origin)
 
     async def _take(self, text: bytes, origin: str) -> None:
-        if text == self._in_force:
+        if text == self._in_force.text:
             self._counts[UNCHANGED].add()
             self.is_well = True
             self.last = self._applied
             return
         new = (await asyncio.to_thread(self._prepare, text))()
         abandoned: Mapping[str, int] = {}
-        swapped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._swapping = (new, swapped)
+        swapped = self._between_cycles.add(partial(self._swap, new))
         try:
             # A newer text does not wait for this one to be in force.
             while not swapped.done() and self._offered is None:
                 abandoned = new.abandoned()
-                if not self._try_swap(new, swapped):
-                    await asyncio.wait([swapped], timeout=BUSY_SECONDS)
+                self._between_cycles.try_all()
+                await asyncio.wait([swapped], timeout=BUSY_SECONDS)
+            if not swapped.done():
+                return
+            swapped.result()
         finally:
-            self._swapping = None
-        if not swapped.done():
-            return
-        swapped.result()
-        self._in_force = text
+            swapped.cancel()
+        changes = tuple([str(change) for change in changes_between(self._in_force.document, new.document)])
+        self._in_force = InForce(text, new.document)
         self.is_well = True
         self._counts[APPLIED].add()
-        changes = tuple([str(change) for change in changes_between(self._document, new.document)])
-        self._document = new.document
         said = (*[_abandoned(name, count) for name, count in abandoned.items()], *new.warnings)
         warnings = _first(said, len(said))
         for warning in warnings:
@@ -217,15 +215,12 @@ class ConfigurationReloader:
         self._announce("Normal", "ConfigurationReloaded", "; ".join(changes) or "nothing has changed")
         for name, count in abandoned.items():
             self._announce("Warning", "ProfileRemoved", _abandoned(name, count))
-        self._taken(new)
 
-    def _try_swap(self, new: NewConfiguration, swapped: asyncio.Future[None]) -> bool:
-        try:
-            if not swapped.done() and new.swap(self._clock()):
-                swapped.set_result(None)
-        except Exception as error:  # noqa: BLE001 - ``run`` raises and reports it: the loop, which asks here, has to go on
-            swapped.set_exception(error)
-        return swapped.done()
+    def _swap(self, new: NewConfiguration) -> bool:
+        is_swapped = new.swap(self._clock())
+        if is_swapped:
+            self._taken(new)
+        return is_swapped
 
     def _reject(self, error: ConfigurationError, origin: str) -> None:
         self.is_well = False

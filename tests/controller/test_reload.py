@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from scheduler.controller.between_cycles import BetweenCycles
 from scheduler.controller.loop import read_clock
-from scheduler.controller.reload import Build, ConfigurationReloader, NewConfiguration
+from scheduler.controller.reload import Build, ConfigurationReloader, InForce, NewConfiguration
 from scheduler.controller.report.instruments import Counter
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.now import Now
@@ -32,6 +33,9 @@ class Target:
         self.asked = 0
         """How often a swap was tried."""
         self.counter = Counter("reloads", "", ("result",))
+        self.between_cycles = BetweenCycles()
+        self.taken: list[str] = []
+        """What was in force at each call of ``taken``."""
 
     def prepare(self, text: bytes) -> Build:
         new = self._checked(text)
@@ -65,7 +69,13 @@ class Target:
 @asynccontextmanager
 async def reloading(target: Target) -> AsyncIterator[ConfigurationReloader]:
     reloader = ConfigurationReloader(
-        target.prepare, target.counter, read_clock, current=b"good 0", announce=target.announced
+        target.prepare,
+        target.counter,
+        read_clock,
+        target.between_cycles,
+        started=InForce(b"good 0"),
+        announce=target.announced,
+        taken=lambda _: target.taken.append(target.in_force),
     )
     running = asyncio.create_task(reloader.run())
     try:
@@ -120,7 +130,9 @@ async def test_a_text_is_read_while_the_event_loop_goes_on() -> None:
         assert goes_on.wait(WAIT_SECONDS), "the loop stands still meanwhile"
         return target.prepare(text)
 
-    reloader = ConfigurationReloader(slow, target.counter, read_clock, current=b"good 0")
+    reloader = ConfigurationReloader(
+        slow, target.counter, read_clock, target.between_cycles, started=InForce(b"good 0")
+    )
     task = asyncio.create_task(reloader.run())
     reloader.offer(b"good 1", "file")
     await until(began.is_set)
@@ -157,26 +169,20 @@ async def test_while_a_cycle_is_under_way_a_newer_configuration_overtakes_the_on
         assert target.counts()["applied"] == 1.0
 
 
-async def test_a_configuration_that_waits_is_applied_before_the_next_pod_is_taken_and_pods_wait_for_its_parts() -> None:
-    target, said = Target(), list[tuple[bool, str]]()
-
-    def between_two_cycles() -> None:
-        # No other task ever sees it free: the next cycle begins in the same slice.
-        target.is_busy = False
-        said.append((reloader.may_pop(), target.in_force))
-        target.is_busy = True
-
+async def test_a_configuration_that_waits_is_in_use_by_all_before_the_next_pod_is_taken() -> None:
+    target = Target()
     target.is_busy = True
     async with reloading(target) as reloader:
-        assert reloader.may_pop()
         reloader.offer(b"good 1", "file")
         await until(lambda: target.asked > 0)
-        assert (reloader.may_pop(), target.in_force) == (True, ""), "a group's members are tried on"
-        between_two_cycles()
-        between_two_cycles()
-        assert said == [(False, "good 1")] * 2
+        target.between_cycles.try_all()
+        assert target.taken == [], "a group's members are tried on"
+        # No other task ever sees it free: the next cycle begins in the same slice.
+        target.is_busy = False
+        target.between_cycles.try_all()
+        target.is_busy = True
+        assert target.taken == ["good 1"]
         await until(lambda: reloader.last is not None)
-        assert reloader.may_pop()
         assert target.counts()["applied"] == 1.0
 
 
@@ -188,7 +194,9 @@ async def test_a_config_map_that_can_not_be_used_replaces_a_text_that_is_still_b
         assert goes_on.wait(WAIT_SECONDS)
         return target.prepare(text)
 
-    reloader = ConfigurationReloader(slow, target.counter, read_clock, current=b"good 0", announce=target.announced)
+    reloader = ConfigurationReloader(
+        slow, target.counter, read_clock, target.between_cycles, started=InForce(b"good 0"), announce=target.announced
+    )
     task = asyncio.create_task(reloader.run())
     reloader.offer_data({"a": "good 1"}, "", "ConfigMap x/y")
     await asyncio.sleep(0)

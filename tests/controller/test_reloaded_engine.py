@@ -14,8 +14,9 @@ from scheduler.cli.prepare import prepare
 from scheduler.cli.run import parts_of
 from scheduler.compose import build_engine
 from scheduler.config.changes import changes_between
+from scheduler.controller.between_cycles import BetweenCycles
 from scheduler.controller.loop import read_clock
-from scheduler.controller.reload import ConfigurationReloader, NewConfiguration
+from scheduler.controller.reload import ConfigurationReloader, InForce, NewConfiguration
 from scheduler.controller.report.instruments import Counter
 from scheduler.engine.engine import Engine
 from scheduler.errors import ConfigurationError
@@ -120,7 +121,9 @@ async def test_a_reload_says_field_by_field_what_it_changed(tmp_path: Path, log_
         events.append((kind, reason, note))
 
     counter = Counter("reloads", "", ("result",))
-    reloader = ConfigurationReloader(running.prepare, counter, read_clock, document=started, announce=announce)
+    reloader = ConfigurationReloader(
+        running.prepare, counter, read_clock, BetweenCycles(), started=InForce(document=started), announce=announce
+    )
     task = asyncio.create_task(reloader.run())
     weights = "plugins: {score: {enabled: [{name: ImageLocality, weight: 5}]}}"
     reloader.offer(
@@ -149,7 +152,9 @@ async def test_a_profile_that_vanishes_while_pods_wait_under_its_name_is_a_warni
     def announce(kind: str, reason: str, note: str) -> None:
         events.append((kind, reason, note))
 
-    reloader = ConfigurationReloader(running.prepare, Counter("r", "", ("result",)), read_clock, announce=announce)
+    reloader = ConfigurationReloader(
+        running.prepare, Counter("r", "", ("result",)), read_clock, BetweenCycles(), announce=announce
+    )
     task = asyncio.create_task(reloader.run())
     reloader.offer((HEAD + LEASE + "profiles: [{schedulerName: one}]").encode(), "f")
     await until(lambda: len(events) > 1)

@@ -10,6 +10,7 @@ from pathlib import Path
 from scheduler.cli.recorded import stated_of
 from scheduler.config.loading import load
 from scheduler.controller.beside.shadow import Comparison
+from scheduler.controller.between_cycles import BetweenCycles
 from scheduler.controller.loop import read_clock
 from scheduler.controller.record.segments import About
 from scheduler.controller.report.decisions import Decisions
@@ -45,6 +46,7 @@ class Served:
     rights: Rights
     shadow: Shadow
     memory: PreemptionMemory
+    between_cycles: BetweenCycles
 
     seen: int = 0
     """Commands of the engine whose attempts the recorders have."""
@@ -67,9 +69,9 @@ async def page_server(
 ) -> AsyncIterator[Served]:
     """``folder``: access is restricted; a token is its user's name."""
     rights, decisions, memory, shadow = Rights(), Decisions(), PreemptionMemory(), Shadow()
-    history = History(cluster.engine, stated_of(load()))
+    history, between_cycles = History(cluster.engine, stated_of(load())), BetweenCycles()
     routes = (
-        snapshot_route(cluster.engine, history, lambda: About("", "", ""), read_clock),
+        snapshot_route(cluster.engine, history, lambda: About("", "", ""), read_clock, between_cycles),
         *pages.routes(cluster.engine, read_clock, memory),
         *Questions(cluster.engine, read_clock, basis).routes(),
         *live_routes(cluster.engine, decisions, limits),
@@ -78,4 +80,6 @@ async def page_server(
     )
     browsers = (of_same_site("scheduler.example.com"), refusing_unasked())
     async with guarded(rights, folder) as guards, served(routes, (*guards, *browsers)) as url:
-        yield Served(url, tuple(route.path for route in routes), cluster, decisions, rights, shadow, memory)
+        yield Served(
+            url, tuple(route.path for route in routes), cluster, decisions, rights, shadow, memory, between_cycles
+        )
