@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.deadlines import ANSWER_GRACE_SECONDS, Deadlines, ExtenderDeadline
+from scheduler.engine.error_texts import cause_of, text_of
 from scheduler.engine.extender_round import Answers
 from scheduler.engine.group_attempt import GroupAttempt, GroupResult
 from scheduler.engine.group_commit import Commit, Held, without_nodes
@@ -21,8 +22,9 @@ from scheduler.engine.group_preemption import still_helps
 from scheduler.engine.group_search import searched
 from scheduler.engine.internal import CycleEnded, GroupCycleEnded, Step
 from scheduler.engine.machine import Claims, Part, ReadsPods
-from scheduler.engine.outcome import CycleOutcome, Placed
+from scheduler.engine.outcome import CycleOutcome, NotPlaced, Placed
 from scheduler.engine.tickets import GroupTicket
+from scheduler.errors import PluginError, type_and_message
 from scheduler.framework.post_filter import Remove
 from scheduler.messages.commands import CallExtender
 from scheduler.messages.now import Now
@@ -114,6 +116,14 @@ class GroupCycles:
         """Go on with one member of the group under way; its extenders must have answered."""
         under_way = self.under_way
         assert under_way is not None
+        try:
+            return self._step(under_way, now)
+        except Exception as error:
+            if self.under_way is None:
+                raise
+            return self._break_off(self.under_way, error)
+
+    def _step(self, under_way: _UnderWay, now: Now) -> Sequence[Step]:
         if under_way.ending is not None:
             return self._step_of_ending(under_way, under_way.ending, now)
         answers = tuple([under_way.answers[call.ticket] for call in under_way.calls])
@@ -140,6 +150,23 @@ class GroupCycles:
             self._context.tickets.drop(call.ticket)
         held = () if under_way.commit is None else tuple(reversed(under_way.commit.held.values()))
         return [member.queued for member in under_way.unit.members[under_way.handed_over :]], held
+
+    def _break_off(self, under_way: _UnderWay, error: Exception) -> Sequence[Step]:
+        """End the attempt after an error outside of a member's own cycle: this group waits for its back-off, all others
+        go on."""
+        unit, record, commit = under_way.unit, under_way.record, under_way.commit
+        self.abandon()
+        self._context.report(f"pod group {unit.key}: the attempt broke off: {type_and_message(error)}")
+        message = text_of(error) if isinstance(error, PluginError) else cause_of(error)
+        steps: list[Step] = []
+        while commit is not None and commit.held:
+            steps += commit.take_back()
+        for member in unit.members[under_way.handed_over :]:
+            outcome = NotPlaced(message, is_error=True)
+            steps.append(CycleEnded(member.queued, unit.profile, member.attempt, outcome))
+        record.duration_seconds += self._context.stopwatch() - under_way.began
+        record.result, record.message = GroupResult.ERROR, message
+        return [*steps, GroupCycleEnded(record)]
 
     def _go_on(self, under_way: _UnderWay, answers: Answers, now: Now) -> Sequence[Step]:
         trial: Trial | None = None

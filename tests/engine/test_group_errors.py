@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import ClassVar
+
+import pytest
+
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.framework.per_node import NodeView, PerNodeFilter
-from scheduler.framework.plugin import State
+from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Reads, Rows, State
 from scheduler.messages.status import Refusal, failure
 from scheduler.objects.node import Node
 from tests.engine.test_group_preemption import full_cluster, victims
@@ -29,3 +35,51 @@ def test_an_error_while_victims_are_sought_is_an_error_of_the_group_and_costs_no
     assert cluster.conditions() == [("False", "SchedulerError", text)]
     assert [cluster.reason_of(name) for name in ("g0", "g1")] == [("SchedulerError", text)] * 2
     assert [cluster.place(name) for name in ("g0", "g1")] == ["error backoff"] * 2
+
+
+class CountsPods(PreFilterPlugin, FilterPlugin):
+    """Counts other pods, and fails when it is asked about one for the ``fails_at``-th time."""
+
+    name = "CountsPods"
+    reads = Reads.NODE
+    asked: ClassVar[int] = 0
+    fails_at: ClassVar[int] = 0
+
+    class Counts(State):
+        __slots__ = ()
+
+        def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> State:
+            return self
+
+        def ignores(self, other: PodInfo) -> bool:
+            CountsPods.asked += 1
+            if CountsPods.asked == CountsPods.fails_at:
+                raise KeyError("team")
+            return True
+
+    def fragment(self, pod: PodInfo, view: View) -> Hashable:
+        return ()
+
+    def pre_filter(self, pod: PodInfo, view: View) -> State:
+        return self.Counts()
+
+    def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> None:
+        return None
+
+
+@pytest.mark.parametrize("fails_at", [1, 2])
+def test_an_error_outside_of_a_members_own_cycle_ends_the_attempt_and_keeps_no_other_pod_waiting(fails_at: int) -> None:
+    CountsPods.asked, CountsPods.fails_at = 0, fails_at
+    cluster = full_cluster(nodes=1, pods=2, plugins=(CountsPods,))
+    cluster.group(min_count=2, priority=10)
+    cluster.members(2, cpu="1", priority=10)
+    cluster.schedule_all()
+    assert CountsPods.asked >= fails_at, "it was asked about another pod"
+    cluster.node("roomy", cpu="8", labels={"kubernetes.io/hostname": "roomy"})
+    cluster.pod("single", cpu="1")
+    cluster.schedule_all()
+    cluster.engine.check()
+    assert "single" in cluster.bound()
+    cluster.advance(30)
+    cluster.schedule_all()
+    assert {"g0", "g1"} <= cluster.bound().keys()
