@@ -13,8 +13,10 @@ from scheduler.errors import InvariantViolation
 from scheduler.extenders.extender import Extender
 from scheduler.framework.plugin import PreBindPlugin, PreFlight, State
 from scheduler.framework.profile import Profile
+from scheduler.messages.now import Now
 from scheduler.messages.references import PodReference
 from scheduler.messages.status import Skip
+from scheduler.messages.stimuli import WriteFinished
 from scheduler.queue.queued_pod import QueuedPod
 
 
@@ -64,6 +66,11 @@ SENT: Final = (BindingState.BINDING, BindingState.UNKNOWN)
 """The API server may have the bind: the pod can no longer be unreserved."""
 
 
+LATE_BIND_SECONDS: Final = 120.0
+"""Seconds after which a bind that had no answer is carried out no more: twice the time after which a kube-apiserver
+gives up a request, unless its ``--request-timeout`` says more."""
+
+
 class Binding(msgspec.Struct, eq=False):
     """The binding cycle of one pod."""
 
@@ -87,6 +94,8 @@ class Binding(msgspec.Struct, eq=False):
     """The extender that is binding the pod."""
     unknown_outcomes: int = 0
     """The number of binds of this pod without a conclusive answer."""
+    is_open_until: float = 0.0
+    """Monotonic second until which a bind of this pod that had no answer may still be carried out."""
     give_up_at: dict[str, float] = msgspec.field(default_factory=dict)
     """PreBind plugin → monotonic second at which its wait ends."""
 
@@ -110,3 +119,12 @@ class Binding(msgspec.Struct, eq=False):
         if (self.state, state) not in BINDING_MOVES:
             raise InvariantViolation(f"binding of pod {self.pod.key} can't go from {self.state.value} to {state.value}")
         self.state = state
+
+
+def is_undecided(binding: Binding, outcome: WriteFinished, now: Now) -> bool:
+    """Whether the pod may have its node in spite of this failed bind, by this request or by an earlier one."""
+    if outcome.is_unknown:
+        binding.is_open_until = now.monotonic + LATE_BIND_SECONDS
+        return True
+    is_refusal = outcome.is_conclusive or (outcome.is_unbound and now.monotonic >= binding.is_open_until)
+    return binding.unknown_outcomes > 0 and not is_refusal

@@ -4,8 +4,8 @@ The states and their changes are the table of ``binding.py``. A state is left on
 extender's answer, a write's outcome, a deadline, a deletion.
 
 A bind with an unknown outcome may have been committed, or may still be: the pod stays assumed, and the bind is
-repeated until an answer is conclusive. An earlier bind that arrives late can then only conflict, since the pod has a
-node.
+repeated until an answer is conclusive (``is_undecided``). An earlier bind that arrives late can then only conflict,
+since the pod has a node.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 
 from scheduler.engine.attempt import Attempt, ExtenderFault
 from scheduler.engine.attempt_end import was_placed
-from scheduler.engine.binding import SENT, Binding, BindingState
+from scheduler.engine.binding import SENT, Binding, BindingState, is_undecided
 from scheduler.engine.deadlines import (
     ANSWER_GRACE_SECONDS,
     BindAgain,
@@ -250,7 +250,7 @@ class BindingCycles:
             binding.attempt.bind_seconds = outcome.seconds
             if outcome.is_done:
                 return self._succeed(binding, now)
-            if outcome.is_unknown or (binding.unknown_outcomes and not outcome.is_conclusive):
+            if is_undecided(binding, outcome, now):
                 return self._wait_to_bind_again(binding, now)
             text = failed_at("Bind", owner.plugin, outcome.message)
             return self._fail(binding, NotPlaced(text, is_error=True))
@@ -326,7 +326,7 @@ class BindingCycles:
             text = failed_at("Bind", DEFAULT_BINDER, f'node "{node}" was removed')
             return self._fail(binding, NotPlaced(text, is_error=True))
         binding.become(BindingState.BINDING)
-        return [BindPod(self._ticket(binding, DEFAULT_BINDER), binding.reference, node)]
+        return [BindPod(self._ticket(binding, DEFAULT_BINDER), binding.reference, node, is_again=True)]
 
     def shown(self, uid: str, node: str, now: Now) -> list[Step]:
         """The watch shows the pod on ``node``, or deleted (""): this settles a bind with an unknown outcome."""

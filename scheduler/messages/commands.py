@@ -22,11 +22,15 @@ Subject = PodReference | GroupReference | LeaseReference
 
 
 class BindPod(msgspec.Struct, frozen=True):
-    """POST the Binding (with the UID). Answered with WriteFinished."""
+    """POST the Binding (with the UID). Answered with WriteFinished.
+
+    ``is_again``: a bind of the pod had no answer; where this one is refused the writer reads the pod.
+    """
 
     ticket: int
     pod: PodReference
     node: str
+    is_again: bool = False
 
 
 class PatchPodStatus(msgspec.Struct, frozen=True):

@@ -65,6 +65,8 @@ class WriteFinished(msgspec.Struct, frozen=True):
     is_conclusive: bool = True
     """False for a BindPod that was refused while the pod is there, without a node, or that has not left: an earlier
     bind of the pod that had no answer may still be carried out."""
+    is_unbound: bool = False
+    """For a BindPod that was refused: the writer has read the pod afterwards, and it has no node."""
     seconds: float = 0.0
     """Seconds from the start of the last try to the outcome."""
 

@@ -104,7 +104,8 @@ class Writes:
         if refused is NO_ANSWER:
             return WriteFinished(command.ticket, False, 0, "", NO_ANSWER.message, is_unknown=True)
         outcome = outcome_of(command.ticket, refused)
-        return msgspec.structs.replace(outcome, is_conclusive=outcome.is_done or not self._can_be_bound(command))
+        is_unbound = not outcome.is_done and self._can_be_bound(command)
+        return msgspec.structs.replace(outcome, is_conclusive=not is_unbound, is_unbound=is_unbound)
 
     def _can_be_bound(self, command: BindPod) -> bool:
         pod = self._facts.get(Kind.POD, command.pod.key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler.engine.binding import LATE_BIND_SECONDS
 from scheduler.engine.binding_cycle import BIND_AGAIN_FIRST_SECONDS, MAX_BIND_AGAIN_SECONDS
 from scheduler.messages.commands import BindPod
 from scheduler.messages.stimuli import ShutdownRequested, WriteFinished
@@ -75,6 +76,39 @@ def test_a_refusal_of_the_bind_that_is_sent_again_is_conclusive() -> None:
     cluster.fail(cluster.write(BindPod), 409, "pod a is already assigned to node m")
     assert cluster.node_of("a") == ""
     assert cluster.place("a") == "error backoff"
+
+
+def refuse(cluster: Cluster) -> None:
+    """An admission webhook refuses the bind that is sent again, and the writer has seen that the pod has no node."""
+    again = cluster.write(BindPod)
+    assert again.is_again
+    cluster.unanswered.remove(again)
+    refused = WriteFinished(again.ticket, False, 403, "Forbidden", "denied", is_conclusive=False, is_unbound=True)
+    cluster.feed(refused)
+
+
+def test_a_refusal_ends_the_attempt_once_the_api_server_has_given_up_the_bind_before_it() -> None:
+    cluster, _ = unheard()
+    began = cluster.time
+    while cluster.node_of("a"):
+        cluster.advance(1)
+        if cluster.writes(BindPod):
+            refuse(cluster)
+    assert LATE_BIND_SECONDS <= cluster.time - began <= LATE_BIND_SECONDS + MAX_BIND_AGAIN_SECONDS + 1
+    assert cluster.said("a") == ['running Bind plugin "DefaultBinder": denied']
+    cluster.pod("b", cpu="1", priority=1)
+    cluster.schedule()
+    assert cluster.node_of("b") == "n"
+
+
+def test_after_another_bind_without_an_answer_a_refusal_says_nothing_for_as_long_again() -> None:
+    cluster, _ = unheard()
+    cluster.advance(LATE_BIND_SECONDS)
+    unknown(cluster, cluster.write(BindPod))
+    cluster.advance(MAX_BIND_AGAIN_SECONDS)
+    refuse(cluster)
+    assert cluster.node_of("a") == "n"
+    assert cluster.engine.bindings.under_way[0].state.value == "BindUnknown"
 
 
 def test_when_the_watch_shows_the_pod_on_its_node_it_is_bound() -> None:

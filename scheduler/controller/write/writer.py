@@ -260,9 +260,10 @@ class Writer:
             return refused
         if error.may_still_happen:
             return msgspec.structs.replace(refused, is_unknown=True)
-        if error.status < 500 and not error.is_conflict:
+        # A conflict may be with an earlier bind of ours, a server error may follow the commit, and what refuses this
+        # bind may not have refused an earlier one: read the pod.
+        if error.status < 500 and not error.is_conflict and (error.is_not_found or not command.is_again):
             return refused
-        # A conflict may be with an earlier bind of ours, and a server error may follow the commit: read the pod.
         self.counts.looked_up += 1
         try:
             pod = await self._requests.read(command.pod)
@@ -277,7 +278,7 @@ class Writer:
             text = f"pod {command.pod.key} is already assigned to node {bound!r}"
             return WriteFinished(0, False, 409, "Conflict", text)
         # A pod that terminates is bound by no earlier request either.
-        return msgspec.structs.replace(refused, is_conclusive=pod.is_terminating)
+        return msgspec.structs.replace(refused, is_conclusive=pod.is_terminating, is_unbound=True)
 
     @staticmethod
     def _is_worth_retrying(write: PodWrite, error: ApiError) -> bool:
