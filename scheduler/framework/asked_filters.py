@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
+from scheduler.errors import PluginError
 from scheduler.framework.plugin import FilterPlugin, Reads, State
 from scheduler.messages.status import SKIP, Skip
 
@@ -43,8 +44,15 @@ class AskedFilter(Struct, frozen=True):
         return self.state.for_row(view, row)
 
     def counts(self, info: PodInfo) -> bool:
-        """Whether this pod may change the state."""
-        return self.counts_pods and (self.ignores is None or not self.ignores(info))
+        """Whether this pod may change the state. Raises PluginError."""
+        if not self.counts_pods or self.ignores is None:
+            return self.counts_pods
+        try:
+            return not self.ignores(info)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            raise PluginError(self.plugin.name, "Ignores", error) from error
 
 
 def counts_pods(state: State | Skip) -> bool:

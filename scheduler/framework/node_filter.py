@@ -72,7 +72,9 @@ def _with_pod(plugin: str, state: State, view: View, row: int, other: PodInfo, s
         changed: object = state.with_pod(view, row, other, sign)
         if not isinstance(changed, State):
             raise TypeError(f"answered {type(changed).__name__}; a State is wanted")
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise PluginError(plugin, "AddPod" if sign > 0 else "RemovePod", error) from error
     return changed
 

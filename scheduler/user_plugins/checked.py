@@ -6,6 +6,7 @@ subclass, created when the plugin is loaded, so the framework sees an ordinary p
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -37,6 +38,9 @@ from scheduler.user_plugins.shape import defines
 
 Check = Callable[[Any, tuple[Any, ...]], None]
 """``check(answer, arguments)``; raises TypeError or ValueError."""
+
+STRAY: Final = (SystemExit, asyncio.CancelledError, GeneratorExit)
+"""What a plugin may raise that is no Exception: it would end the process, or the task in which the engine runs."""
 
 _MARK: Final = "is_checked_subclass"
 
@@ -139,7 +143,7 @@ def _constructor(plugin_type: type[Plugin], name: str, path: str) -> Callable[..
         try:
             plugin_type.__init__(self, *arguments)
             self.events()
-        except (Exception, SystemExit) as error:
+        except (Exception, *STRAY) as error:
             text = f'initializing plugin "{name}": {type_and_message(error)}'
             raise ConfigurationError([Fault(path, text)]) from error
 
@@ -227,7 +231,7 @@ def _watching_hint(registration: EventRegistration, name: str) -> EventRegistrat
 
 
 def _staying(registration: EventRegistration) -> EventRegistration:
-    """The registration, whose facet and keys end nothing but their own call by a SystemExit."""
+    """The registration, whose facet and keys end nothing but their own call."""
     facet, keys = registration.facet, registration.keys
     return msgspec.structs.replace(
         registration,
@@ -237,14 +241,14 @@ def _staying(registration: EventRegistration) -> EventRegistration:
 
 
 def _contained(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with a RuntimeError in place of a SystemExit, which would end the process."""
+    """The function, with a RuntimeError in place of what is no Exception."""
 
     @functools.wraps(function)
     def call(*asked: Any) -> Any:
         try:
             return function(*asked)
-        except SystemExit as error:
-            raise RuntimeError(f"SystemExit: {error}") from error
+        except STRAY as error:
+            raise RuntimeError(type_and_message(error)) from error
 
     return call
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -177,6 +178,10 @@ def test_a_score_that_is_no_number_is_reported_under_the_plugin_s_name() -> None
         ("pre_filter", None, "answered None; a State, SKIP or a Refusal is wanted"),
         ("pre_filter", NodeSubset(["a"]), "a frozenset of names is wanted"),  # type: ignore[arg-type]
         ("pre_filter", SystemExit(3), "SystemExit: 3"),
+        ("pre_filter", asyncio.CancelledError(), "RuntimeError: CancelledError"),
+        ("pre_filter", GeneratorExit(), "RuntimeError: GeneratorExit"),
+        ("reserve", asyncio.CancelledError(), "RuntimeError: CancelledError"),
+        ("permit", asyncio.CancelledError("no"), "RuntimeError: CancelledError: no"),
         ("pre_score", False, "answered False; a State, SKIP or a Refusal is wanted"),
         ("reserve", None, "answered None; a tuple of Effects or requests is wanted"),
         ("reserve", KeyError("oops"), "KeyError: 'oops'"),
