@@ -37,7 +37,8 @@ from scheduler.engine.internal import (
     VictimSettled,
 )
 from scheduler.engine.invariants import check_parts
-from scheduler.engine.making_room.room import Left, MakingRoom
+from scheduler.engine.making_room.left import Left
+from scheduler.engine.making_room.room import MakingRoom
 from scheduler.engine.outcome import CycleOutcome, GroupPermitted, Placed
 from scheduler.engine.parts import EngineParts
 from scheduler.engine.reconciling import Reconciliation, Writes

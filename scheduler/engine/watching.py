@@ -13,11 +13,13 @@ from scheduler.engine.failure import FailureReports
 from scheduler.engine.group_reports import GroupReports
 from scheduler.engine.internal import AllocationSent, NominationChanged, ObjectLearned, RejectWaiting, Step
 from scheduler.engine.machine import ReadsPods
-from scheduler.engine.making_room.room import Left, MakingRoom
+from scheduler.engine.making_room.left import Left
+from scheduler.engine.making_room.room import MakingRoom
 from scheduler.engine.tickets import ClaimTicket
 from scheduler.extenders.documents import Documents
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, WriteFinished
+from scheduler.objects.budget import PodDisruptionBudget, may_allow_more
 from scheduler.objects.kinds import Kind, kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
@@ -48,9 +50,15 @@ class Watching(Struct, frozen=True):
                 obj = self._room.as_leaving(obj)
             if ended:
                 return [*ended, ObjectLearned(stimulus.kind, obj)]
-        elif stimulus.kind is Kind.POD_DISRUPTION_BUDGET:
-            self._room.budget_shown(obj.metadata.namespace)
+        elif isinstance(obj, PodDisruptionBudget):
+            ready = self._budget_shown(obj)
+            return [*self._apply_observed(stimulus.kind, obj, now), *ready]
         return self._apply_observed(stimulus.kind, obj, now)
+
+    def _budget_shown(self, budget: PodDisruptionBudget) -> list[Step]:
+        known = self._objects.get(Kind.POD_DISRUPTION_BUDGET, budget.key)
+        is_more = isinstance(known, PodDisruptionBudget) and may_allow_more(known, budget)
+        return self._room.budget_shown(budget.metadata.namespace, may_allow_more=is_more)
 
     def _ended(self, pod: Pod) -> list[Step]:
         """Steps for a pod that is bound or finished, or that has replaced another one of its name."""
@@ -123,6 +131,8 @@ class Watching(Struct, frozen=True):
             steps += self._bindings.shown(obj.metadata.uid, "", now)
         elif stimulus.kind in (Kind.POD_GROUP, Kind.COSCHEDULING_POD_GROUP):
             self._group_reports.forget(obj.key)
+        elif stimulus.kind is Kind.POD_DISRUPTION_BUDGET:
+            steps += self._room.budget_shown(obj.metadata.namespace, may_allow_more=True)
         if aftermath.reject_waiting:
             steps.append(RejectWaiting(aftermath.reject_waiting))
         return steps

@@ -70,7 +70,11 @@ class PutOff(Struct, frozen=True):
     """As many removals are under way as may be: the pod is tried again when one has ended."""
 
 
-Room = Remove | WaitForVictims | PutOff
+class WaitForBudget(Struct, frozen=True):
+    """A node would do if the budgets allowed its victims to leave: the pod is tried again when one may allow more."""
+
+
+Room = Remove | WaitForVictims | PutOff | WaitForBudget
 """What is done so that the pod finds room: what the engine acts on, besides the nomination."""
 
 

@@ -26,3 +26,13 @@ class BudgetStatus(ApiStruct, frozen=True):
 class PodDisruptionBudget(ApiObject, frozen=True):
     spec: BudgetSpec = BudgetSpec()
     status: BudgetStatus = BudgetStatus()
+
+
+def may_allow_more(old: PodDisruptionBudget, new: PodDisruptionBudget) -> bool:
+    """Whether pods may be removed by the new version that the old one has kept."""
+    before, after = old.status, new.status
+    return (
+        after.disruptions_allowed > before.disruptions_allowed
+        or after.disrupted_pods != before.disrupted_pods
+        or old.spec != new.spec
+    )

@@ -24,6 +24,7 @@ from scheduler.framework.post_filter import (
     PutOff,
     Remove,
     Room,
+    WaitForBudget,
     WaitForVictims,
     nominate,
 )
@@ -31,7 +32,7 @@ from scheduler.framework.preemption_policy import UPSTREAM_POLICY, PreemptionPol
 from scheduler.messages.status import Code, Refusal, failure, unresolvable, unschedulable
 from scheduler.objects.steps import Steps, run_to_end
 from scheduler.preemption.candidates import candidates_wanted, potential_rows, walk, without_excluded
-from scheduler.preemption.dry_run import NO_VICTIMS, Candidate, trial_of
+from scheduler.preemption.dry_run import NO_VICTIMS, VIOLATES_BUDGET, Candidate, trial_of
 from scheduler.preemption.eligibility import TOO_MANY, VICTIMS_STILL_DYING, why_not_eligible
 from scheduler.preemption.pod_columns import PodColumns
 from scheduler.preemption.ranking import Criterion, choose
@@ -240,7 +241,8 @@ def _nothing_found(context: PostFilterContext, candidates: Candidates) -> PostFi
         builder.refuse(np.array(rows, np.int64), refusal)
     message = _PREFIX + fit_error_text(view.total_nodes, builder.build(absent=NOT_HELPFUL))
     evidence = PreemptionEvidence(True, message, refusals=refusals, faults=candidates.faults)
-    return PostFilterAnswer(unschedulable(message), CLEAR_NOMINATION, evidence=evidence)
+    room = WaitForBudget() if any(refusal == VIOLATES_BUDGET for refusal, _ in refusals) else None
+    return PostFilterAnswer(unschedulable(message), CLEAR_NOMINATION, room, evidence)
 
 
 def _by_refusal(context: PostFilterContext, refused: RefusedRows) -> tuple[tuple[Refusal, tuple[str, ...]], ...]:

@@ -80,7 +80,7 @@ class BackoffQueues:
 
     def class_of(self, record: QueuedPod) -> Hashable:
         """Equal for pods whose attempts end alike; the UID of a pod with a state of its own, which is like no other."""
-        if record.group or _has_own_state(record.info):
+        if record.group or record.is_nominated or _has_own_state(record.info):
             return record.uid
         return self._likeness_key(record.info) or record.uid
 

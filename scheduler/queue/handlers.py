@@ -370,6 +370,8 @@ class EventHandlers:
         tried = record.info
         record.replace_pod(latest)
         record.group = self._cache.groups.key_of(latest)
+        is_kept = nomination.mode is NominationMode.KEEP and self._nominator.nominated_node(record.uid) != ""
+        record.is_nominated = is_kept or nomination.mode is NominationMode.SET
         self._queue.add_unschedulable(record, now)
         if nomination.mode is NominationMode.KEEP:
             self._nominator.keep(tried, latest)

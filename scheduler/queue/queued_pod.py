@@ -26,6 +26,7 @@ class QueuedPod:
         "group",
         "info",
         "initial_attempt",
+        "is_nominated",
         "key",
         "pending_plugins",
         "timestamp",
@@ -54,6 +55,8 @@ class QueuedPod:
         self.backoff_expiration: int | None = None
         """Computed on first use; None after each attempt."""
         self.unschedulable_plugins = NO_PLUGINS
+        self.is_nominated = False
+        """Its last attempt has nominated it, or left it nominated; the watch may not have shown it."""
         self.pending_plugins = NO_PLUGINS
         """Plugins that answered Pending; their events skip the back-off."""
         self.gating_plugin = ""

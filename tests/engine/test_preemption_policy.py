@@ -8,6 +8,7 @@ from scheduler.engine.making_room.granted import BUDGET_SECONDS
 from scheduler.engine.making_room.policies import REFUSED_SECONDS
 from scheduler.framework.post_filter import NominationMode
 from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus
+from scheduler.messages.stimuli import WriteFinished
 from scheduler.testing.fragments import owner_json
 from tests.builders import budget
 from tests.engine.driver import Answerable, Cluster
@@ -116,6 +117,23 @@ def test_a_victim_counts_against_the_budget_until_the_budget_itself_does_so() ->
     assert [info.name for info in in_flight(cluster.now)] == ["v-a"], "gone, but the budget does not say so yet"
     cluster.show(budget("guard", {"app": "web"}, allowed=1))
     assert in_flight(cluster.now) == ()
+
+
+def test_a_victim_that_a_budget_counts_before_its_deletion_is_answered_is_not_counted_twice() -> None:
+    cluster = full("a")
+    cluster.show(budget("guard", {"app": "v-a"}, allowed=2))
+    assert try_high(cluster) == "a"
+    cluster.succeed(cluster.write(PatchPodStatus, "v-a"))
+    in_flight = cluster.engine.room.victims_in_flight
+    assert [info.name for info in in_flight(cluster.now)] == ["v-a"]
+    cluster.delete("v-a")
+    cluster.show(budget("guard", {"app": "v-a"}, allowed=1))
+    assert in_flight(cluster.now) == ()
+    deletion = cluster.write(DeletePod, "v-a")
+    cluster.unanswered.remove(deletion)
+    cluster.feed(WriteFinished(deletion.ticket, True, 200))
+    assert in_flight(cluster.now) == ()
+    assert not cluster.engine.room.granted.counted
 
 
 def test_a_victim_without_a_change_of_a_budget_is_forgotten_in_the_end() -> None:

@@ -29,7 +29,7 @@ class _Leaving(Struct, frozen=True, gc=False):
 
 
 class GrantedDeletions:
-    __slots__ = ("_leaving", "_uncounted")
+    __slots__ = ("_leaving", "_shown", "_uncounted", "counted")
 
     def __init__(self) -> None:
         self._leaving: dict[str, _Leaving] = {}
@@ -37,6 +37,10 @@ class GrantedDeletions:
         self._uncounted: dict[str, tuple[float, PodInfo]] = {}
         """UID of each victim until the status of the budgets can be expected to count it → when (monotonic), in that
         order."""
+        self._shown: dict[str, str] = {}
+        """UID → namespace of each victim that the watch shows leaving before the answer about it has come."""
+        self.counted: set[str] = set()
+        """UIDs of those that the status of the budgets can be expected to count, read only."""
 
     def __len__(self) -> int:
         return len(self._leaving)
@@ -45,8 +49,19 @@ class GrantedDeletions:
         """Record a granted deletion, which the ``budgets`` do not count yet. A pod in whose namespace there is none
         matters to none, and would be kept until the next preemption."""
         self.forget_old(now)
+        if victim.uid in self.counted:
+            return
         if any(budget.metadata.namespace == victim.namespace for budget in budgets.values()):
             self._uncounted[victim.uid] = now.monotonic, victim
+
+    def shown_leaving(self, victim: PodInfo) -> None:
+        """Record that the watch shows a victim leaving, about which there is no answer yet."""
+        self._shown[victim.uid] = victim.namespace
+
+    def settled(self, uid: str) -> None:
+        """The answer about a victim has come."""
+        self._shown.pop(uid, None)
+        self.counted.discard(uid)
 
     def leaves(self, uid: str, condition: Condition | None, now: Now) -> None:
         """Record that the pod has this condition and terminates, before the watch shows it."""
@@ -80,6 +95,7 @@ class GrantedDeletions:
         """Stop counting the victims of a namespace: the status of a budget there may count them now."""
         for uid in [uid for uid, (_, info) in self._uncounted.items() if info.namespace == namespace]:
             del self._uncounted[uid]
+        self.counted.update([uid for uid, of in self._shown.items() if of == namespace])
 
     def forget_old(self, now: Now) -> None:
         """Drop the victims that every budget's status counts by now."""

@@ -177,7 +177,8 @@ class PreemptionPolicies:
         timeout = self._settings.nomination_timeout.seconds
         if not timeout:
             return
-        node = nomination.node_name if nomination.mode is NominationMode.SET else pod.pod.nominated_node_name
+        # The watch may not have shown the nomination that is kept.
+        node = nomination.node_name or self._nominator.nominated_node(pod.uid) or pod.pod.nominated_node_name
         if nomination.mode is NominationMode.CLEAR or not node:
             self._stop_awaiting(pod.uid)
             return

@@ -29,7 +29,6 @@ within the cycle, the order of the victims is the same as above.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from enum import Enum
 
 from msgspec import Struct
 
@@ -41,8 +40,10 @@ from scheduler.engine.internal import NominationChanged, ObjectLearned, PodsRead
 from scheduler.engine.machine import Claims, Part, ReadsBindings, ReadsCache, ReadsNominations, ReadsPods
 from scheduler.engine.making_room.awaited_victims import AwaitedVictims, ConcernedByVictim
 from scheduler.engine.making_room.granted import GrantedDeletions
+from scheduler.engine.making_room.left import Left
 from scheduler.engine.making_room.policies import PreemptionPolicies, Standing
 from scheduler.engine.making_room.preemptor import Preemptor
+from scheduler.engine.making_room.put_off import PutOffPods
 from scheduler.engine.making_room.removal import Removal, RemovalState
 from scheduler.engine.making_room.removal_times import ERROR, SUCCESS, RemovalTimes
 from scheduler.engine.making_room.unseen import room_of
@@ -50,7 +51,7 @@ from scheduler.engine.making_room.victim_writes import VictimWrites
 from scheduler.engine.making_room.victims import EVICTION, disruption_target, preempted, was_gone
 from scheduler.engine.outcome import CycleOutcome, Placed
 from scheduler.engine.tickets import ClaimTicket, Tickets, VictimTicket
-from scheduler.framework.post_filter import NominationMode, PutOff, Remove, WaitForVictims
+from scheduler.framework.post_filter import NominationMode, Remove, WaitForVictims
 from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import PodsActivated, WriteFinished
@@ -58,21 +59,6 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod
 
 _NO_UIDS: frozenset[str] = frozenset()
-
-
-class Left(Enum):
-    """How a pod left the queue or its node, or begins to."""
-
-    TERMINATING = "terminating"
-    """Its deletion has begun: no preemptor is gated for it as its last victim any more."""
-    BOUND = "bound"
-    """It is bound; as a victim it still exists."""
-    FAILED = "failed"
-    """It failed on its node, as when the kubelet finds the room taken."""
-    ENDED = "ended"
-    """It has run to its end."""
-    GONE = "gone"
-    """It was deleted, or another pod has its name."""
 
 
 class RoomReads(Struct, frozen=True):
@@ -116,8 +102,7 @@ class MakingRoom:
         self._awaited = AwaitedVictims(reads.nominator)
         self.granted = GrantedDeletions()
         self._policies = PreemptionPolicies(settings, own, deadlines, reads.nominator)
-        self._put_off: dict[str, PodInfo] = {}
-        """By UID, pods that wait for a running removal to end before they may preempt."""
+        self._put_off = PutOffPods()
         self._held: set[str] = set()
         self._last_of: dict[str, set[str]] = {}
         """UID of the last victim that is left → preemptors."""
@@ -198,7 +183,7 @@ class MakingRoom:
             victims |= removal.outstanding
             if not removal.is_at_last:
                 victims[removal.last.uid] = removal.last
-        return tuple(victims.values())
+        return tuple([victim for uid, victim in victims.items() if uid not in self.granted.counted])
 
     # --- the four verbs -----------------------------------------------------------------------------------------------
 
@@ -206,18 +191,16 @@ class MakingRoom:
         """An attempt has ended. Starts the removal of its victims if the pod is still pending."""
         self._awaited.waits_no_more(pod.uid)
         room = None if isinstance(outcome, Placed) else outcome.room
-        if not isinstance(room, PutOff):
-            self._put_off.pop(pod.uid, None)
         if isinstance(outcome, Placed) or not self._is_pending(pod):
+            self._put_off.gone(pod.uid)
             return []
+        self._put_off.decided(pod, room)
         self._policies.attempt_failed(pod, outcome.nomination, now)
         steps: list[Step] = [write.with_ticket(self._tickets.issue(ClaimTicket(pod.uid))) for write in outcome.writes]
         if isinstance(room, Remove) and outcome.nomination.mode is NominationMode.SET:
             return [*steps, *self._start(Preemptor.of(pod, room), pod, room, now)]
         if isinstance(room, WaitForVictims):
             self._awaited.waits(pod.uid)
-        elif isinstance(room, PutOff):
-            self._put_off[pod.uid] = pod
         return steps
 
     def answered(self, owner: VictimTicket, outcome: WriteFinished, now: Now) -> list[Step]:
@@ -242,6 +225,8 @@ class MakingRoom:
 
     def pod_left(self, uid: str, how: Left) -> list[Step]:
         """A pod terminates, is bound, has ended, or is gone, as a preemptor or a victim."""
+        if self._running and how is not Left.BOUND:
+            self._shown_leaving(uid)
         if how is Left.TERMINATING:
             self._leaves(uid)
             return []
@@ -254,7 +239,7 @@ class MakingRoom:
             self._policies.gone(uid)
         self._leaves(uid)
         self.granted.gone(uid)
-        self._put_off.pop(uid, None)
+        self._put_off.gone(uid)
         freed = room_of(uid, self._nominator, self._known_pods)
         return [*freed, *self._try_all_nominated_to(self._awaited.gone(uid), but=uid)]
 
@@ -267,13 +252,15 @@ class MakingRoom:
         if removal is None:
             return []
         removal.outstanding.pop(what.victim_uid, None)
+        self.granted.settled(what.victim_uid)
         return self._go_on(removal, now)
 
     # --- what it is informed of ---------------------------------------------------------------------------------------
 
-    def budget_shown(self, namespace: str) -> None:
-        """The watch shows a budget of this namespace, which may count its victims as gone by now."""
+    def budget_shown(self, namespace: str, *, may_allow_more: bool) -> list[Step]:
+        """The watch shows a budget of this namespace, or its end: it may count its victims as gone by now."""
         self.granted.budget_shown(namespace)
+        return [*self._put_off.budget_allows_more()] if may_allow_more else []
 
     def doubt(self) -> list[Step]:
         """Watch events may have been missed: the state of victims is uncertain, and no pod counts as certainly
@@ -364,10 +351,8 @@ class MakingRoom:
             removal.become(RemovalState.OVER)
             again = PodsActivated if removal.has_failed else PodsReady
             steps += [again(preemptor.keys), *self._try_all_nominated_to(preemptor.nodes)]
-        # Wake one for the free place; all with the last one, since some may have found room elsewhere meanwhile.
-        free = list(self._put_off)[: 1 if self._running else None]
-        steps += [PodsReady((self._put_off.pop(uid).key,)) for uid in free]
-        return steps
+        ready = self._put_off.removal_ended(is_last=not self._running, has_failed=removal.has_failed)
+        return [*steps, *ready]
 
     def _not_gone_yet(self, removal: Removal) -> list[str]:
         """UIDs of the victims whose termination the preemptor awaits; empty if some victims stay, as where no pod waits
@@ -389,6 +374,13 @@ class MakingRoom:
     def _is_wanted(self, removal: Removal) -> bool:
         """Whether a pod still waits for the room."""
         return any(self._is_pending(pod) for pod in removal.preemptor.pods)
+
+    def _shown_leaving(self, uid: str) -> None:
+        """The watch may be ahead of the answer about a victim; the next status of a budget counts it, then."""
+        if self._cache.objects.all(Kind.POD_DISRUPTION_BUDGET):
+            for removal in self._running.values():
+                if (victim := removal.outstanding.get(uid)) is not None:
+                    self.granted.shown_leaving(victim)
 
     def _leaves(self, uid: str) -> None:
         """A pod terminates or is about to be gone: ends the wait of preemptors whose last victim it is."""

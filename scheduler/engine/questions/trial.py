@@ -28,7 +28,7 @@ from scheduler.engine.questions.claims import release_devices
 from scheduler.engine.scheduling_cycle import scheduling_cycle
 from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.classes.first_refusals import FITS
-from scheduler.framework.post_filter import Kept, NominationMode, PutOff, Remove, WaitForVictims
+from scheduler.framework.post_filter import Kept, NominationMode, PutOff, Remove, WaitForBudget, WaitForVictims
 from scheduler.framework.preemption_policy import PreemptionPolicy
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
@@ -228,6 +228,8 @@ class Trial:
             message += " It waits for pods that are on their way out."
         elif isinstance(outcome.room, PutOff):
             message += " It waits until fewer removals are under way."
+        elif isinstance(outcome.room, WaitForBudget):
+            message += " It waits until a budget allows its victims to leave."
         if outcome.nomination.mode is NominationMode.CLEAR:
             self.cache.nominator.delete(pod.uid)
         return Tried(pod, message=message, is_error=outcome.is_error, attempt=attempt)
