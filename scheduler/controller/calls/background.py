@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-import structlog
 from msgspec import Struct
 
+from scheduler.controller.report.plugin_watch import PLUGIN_WATCH
 from scheduler.controller.write.fence import Departure, fenced
 from scheduler.controller.write.leadership import Leadership
 from scheduler.framework.plugin_ports import WaitingPod
@@ -20,8 +20,6 @@ MAX_PAUSE_SECONDS: Final = 60.0
 """Seconds before a part that raised is started again: the first, doubled each time up to the second."""
 STOP_SECONDS: Final = 2.0
 """Seconds after which a part that ignores its cancellation is abandoned."""
-
-log = structlog.get_logger()
 
 
 class PluginInbox(Struct, frozen=True):
@@ -86,8 +84,8 @@ class BackgroundParts:
             try:
                 with fenced(Departure(self._leadership)):
                     await call(self._inbox)
-            except Exception:
-                log.exception("Plugin failed", plugin=plugin, point="Background", profile=profile, again_in=pause)
+            except Exception as error:
+                PLUGIN_WATCH.raised(error, plugin, "Run", "", profile=profile, again_in=pause)
             else:
                 return
             await asyncio.sleep(pause)

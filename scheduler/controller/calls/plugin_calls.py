@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-import structlog
-
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.controller.report.plugin_watch import PLUGIN_WATCH
 from scheduler.controller.write.fence import Departure, fenced
 from scheduler.controller.write.leadership import Leadership, LeadershipLost
 from scheduler.errors import type_and_message
@@ -21,8 +20,6 @@ from scheduler.messages.stimuli import PluginFinished
 
 PluginCall = Callable[[PodInfo, str], Awaitable[Refusal | Skip | None]]
 """``call(pod, node)``: None is success, SKIP leaves it to the next Bind plugin."""
-
-log = structlog.get_logger()
 
 
 class PluginCalls:
@@ -84,7 +81,7 @@ class PluginCalls:
         except LeadershipLost as error:
             answer = failure(str(error))
         except Exception as error:
-            log.exception("Plugin failed", plugin=command.plugin, point=command.point, node=command.node)
+            PLUGIN_WATCH.raised(error, command.plugin, command.point, command.pod.key, node=command.node)
             answer = failure(type_and_message(error))
         if not command.ticket:
             return

@@ -65,14 +65,14 @@ class PluginWatch:
                 calls=self.slow_calls[plugin, point],
             )
 
-    def raised(self, error: BaseException, plugin: str, point: str, pod: str) -> None:
-        """Report an exception with its traceback."""
+    def raised(self, error: BaseException, plugin: str, point: str, pod: str, **more: object) -> None:
+        """Report an exception with its traceback; the line in the log has ``more``, too."""
         if error is self._seen:
             return
         self._seen = error if self._depth else None
         self.errors[plugin, point] += 1
         if self._is_due((plugin, point, type(error), *_place(error))):
-            log.error("Plugin failed", plugin=plugin, point=point, pod=pod, exc_info=error)
+            log.error("Plugin failed", plugin=plugin, point=point, pod=pod, **more, exc_info=error)
 
     def _is_due(self, place: object) -> bool:
         now = self._monotonic()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from scheduler.controller.calls.background import BackgroundCall, BackgroundParts, PluginInbox
+from scheduler.controller.report.plugin_watch import PLUGIN_WATCH
 from scheduler.controller.write.leadership import AlwaysHeld
 from tests.controller.conftest import until
 
@@ -39,3 +41,17 @@ async def test_a_part_starts_when_the_one_that_it_replaces_has_ended() -> None:
     await until(lambda: "new began" in said)
     await parts.stop()
     assert said == ["old began", "old ended", "new began", "new ended"]
+
+
+async def test_a_part_that_raises_is_counted_and_in_the_log_with_its_traceback(log_lines: list[dict[str, Any]]) -> None:
+    async def raising(_inbox: PluginInbox) -> None:
+        raise LookupError("no such train")
+
+    inbox = PluginInbox(lambda _: (), lambda _: None)
+    parts = BackgroundParts(inbox, {("default", "RaisingInRun"): raising}, AlwaysHeld())
+    parts.start()
+    await until(lambda: PLUGIN_WATCH.errors["RaisingInRun", "Run"] == 1)
+    await parts.stop()
+    (line,) = [line for line in log_lines if line["event"] == "Plugin failed"]
+    assert (line["plugin"], line["point"], line["profile"], line["again_in"]) == ("RaisingInRun", "Run", "default", 1.0)
+    assert isinstance(line["exc_info"], LookupError)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -12,6 +13,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.controller.calls.connection_limit import MAX_CONNECTIONS
 from scheduler.controller.calls.extender_calls import ExtenderCalls
 from scheduler.controller.calls.plugin_calls import PluginCalls
+from scheduler.controller.report.plugin_watch import PLUGIN_WATCH
 from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.messages.commands import CallExtender, RunPlugin, StopPlugins
 from scheduler.messages.references import PodReference
@@ -219,3 +221,26 @@ async def test_plugins_say_yes_no_or_leave_it_and_a_bug_is_a_failure_that_names_
     assert by_ticket[5].refusal == Refusal(Code.ERROR, ("plugin Missing has no Bind to run",), "Missing")
     text = "Speechless: its text can't be made: OSError"
     assert by_ticket[6].refusal == Refusal(Code.ERROR, (text,), "Speechless")
+
+
+async def test_a_coroutine_that_raises_is_counted_each_time_and_in_the_log_once_a_minute(
+    log_lines: list[dict[str, Any]],
+) -> None:
+    async def raising(_pod: object, _node: str) -> None:
+        raise KeyError("licence")
+
+    points = ("PreBind", "Bind", "PostBind")
+    finished: list[PluginFinished] = []
+    calls = PluginCalls(
+        finished.append, AlwaysHeld(), {("tandem", point, "RaisingEachTime"): raising for point in points}
+    )
+    for ticket in range(1, 4):
+        for point in points:
+            calls.submit(RunPlugin(ticket, point, "tandem", "RaisingEachTime", PodInfo(pod("p")), "n1"))
+    await until(lambda: len(finished) == 9)
+    await calls.close()
+    assert [PLUGIN_WATCH.errors["RaisingEachTime", point] for point in points] == [3, 3, 3]
+    lines = [line for line in log_lines if line["event"] == "Plugin failed"]
+    assert sorted(line["point"] for line in lines) == sorted(points)
+    assert {(line["plugin"], line["pod"], line["node"]) for line in lines} == {("RaisingEachTime", "default/p", "n1")}
+    assert all(isinstance(line["exc_info"], KeyError) for line in lines)
