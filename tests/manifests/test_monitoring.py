@@ -90,8 +90,37 @@ async def test_what_a_rate_is_taken_of_is_a_counter_or_a_histogram(
 
 @pytest.mark.parametrize(("asker", "query"), ASKED)
 def test_each_query_asks_for_this_scheduler_alone(asker: str, query: str) -> None:
-    selectors = re.findall(r"\b(?:scheduler|tandem|process|up)\w*(\{[^}]*\})?", query)
+    selectors = re.findall(r"\b(?:scheduler|tandem|process|leader|up)\w*(\{[^}]*\})?", query)
     assert selectors and all('job="tandem-scheduler"' in selector for selector in selectors)
+
+
+COUNTED_BY_EACH_COPY = (
+    "scheduler_cache_size",
+    "scheduler_pending_pods",
+    "scheduler_queue_incoming_pods_total",
+    "scheduler_unschedulable_pods",
+    "tandem_objects",
+    "tandem_unreadable_objects",
+)
+"""Series that a copy without the Lease has, too, of the same pods and objects."""
+_LEADER_ALONE = (
+    r"(?:\[[^]]*\]\))? unless on \(namespace, pod, instance\) \(leader_election_master_status\{[^}]*\} == 0\)"
+)
+
+
+@pytest.mark.parametrize(("asker", "query"), ASKED)
+def test_what_each_copy_counts_is_not_added_up_over_the_copies(asker: str, query: str) -> None:
+    flat = " ".join(query.split())
+    for found in re.finditer(rf"\b(?:{'|'.join(COUNTED_BY_EACH_COPY)})\{{[^}}]*\}}", flat):
+        *_, (function, kept) = re.findall(r"\b(sum|max)\b(?: by \(([^)]*)\))?", flat[: found.start()])
+        is_one_copy = function == "max" or "instance" in kept or re.match(_LEADER_ALONE, flat[found.end() :])
+        assert is_one_copy, asker
+
+
+def test_pods_that_wait_while_no_copy_leads_are_noticed() -> None:
+    (expression,) = [rule["expr"] for rule in alerts() if rule["alert"] == "TandemSchedulerStandsStill"]
+    of_any_copy = 'or max(scheduler_pending_pods{job="tandem-scheduler", queue="active"})'
+    assert of_any_copy in " ".join(expression.split())
 
 
 def test_a_query_is_taken_apart_into_names_and_labels() -> None:

@@ -84,7 +84,7 @@ class BackgroundParts:
             try:
                 with fenced(Departure(self._leadership)):
                     await call(self._inbox)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - reported in the plugin's name, and started again
                 PLUGIN_WATCH.raised(error, plugin, "Run", "", profile=profile, again_in=pause)
             else:
                 return

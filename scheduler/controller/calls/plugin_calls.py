@@ -80,7 +80,7 @@ class PluginCalls:
                     answer = await call(command.pod, command.node)
         except LeadershipLost as error:
             answer = failure(str(error))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the pod's failure has it in the plugin's name
             PLUGIN_WATCH.raised(error, command.plugin, command.point, command.pod.key, node=command.node)
             answer = failure(type_and_message(error))
         if not command.ticket:
