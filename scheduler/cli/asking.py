@@ -172,11 +172,21 @@ def show_page(
     if source.is_past:
         console.print(f"At {source.at:%Y-%m-%dT%H:%M:%SZ}")
     try:
+        print_standby(page, console)
         print_page(page, console)
     except OTHER_FORM:
         complain(other_form(path))
         return 1
     return 0
+
+
+def print_standby(page: dict[str, Any], console: Console) -> None:
+    """Say so where the copy that was asked does not lead: of pods that wait it knows little."""
+    if page.get("isLeading", True) is False:
+        console.print(
+            "This copy does not lead: it tries no pod, knows no attempts, and each pod that waits is active here. "
+            "Without --server the leader is asked."
+        )
 
 
 def other_form(path: str) -> str:

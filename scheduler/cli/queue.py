@@ -15,7 +15,7 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from scheduler.cli.asking import OTHER_FORM, Asking, Source, other_form, show_page
+from scheduler.cli.asking import OTHER_FORM, Asking, Source, other_form, print_standby, show_page
 from scheduler.cli.complaint import complain, remark
 from scheduler.cli.connection import Unanswered
 from scheduler.cli.context_namespace import context_namespace
@@ -171,7 +171,7 @@ def _summary_of(page: dict[str, Any]) -> Any:
     """What the page says, without its times and numbers of attempts."""
     listed = page.get("waiting", page.get("pods", ()))
     said = [(one["pod"], one.get("count"), one["place"], _rejectors(one), one["message"]) for one in listed]
-    return page["counts"], page.get("groups"), said
+    return page["counts"], page.get("groups"), page.get("isLeading"), said
 
 
 def _watch(
@@ -192,6 +192,7 @@ def _watch(
                     console.out(msgspec.json.format(body, indent=-1).decode(), highlight=False)
                 else:
                     console.print(f"--- {datetime.now(UTC):%H:%M:%S}", highlight=False)
+                    print_standby(page, console)
                     print_page(page, console)
             shown = summary
             text = ""

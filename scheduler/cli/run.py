@@ -135,7 +135,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
     decisions = Decisions()
     between_cycles = BetweenCycles()
 
-    def routes() -> tuple[Any, ...]:
+    def routes(is_leading: Callable[[], bool]) -> tuple[Any, ...]:
         # With aiohttp and the questions, which nothing before the first decision needs.
         from scheduler.controller.serve import pages
         from scheduler.controller.serve.live import live_routes
@@ -144,7 +144,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         from scheduler.controller.serve.snapshot_page import snapshot_route
 
         return (
-            *pages.routes(engine, read_clock, memory),
+            *pages.routes(engine, read_clock, memory, is_leading),
             *Questions(engine, read_clock, basis_of, prepared.settings.hostname).routes(),
             snapshot_route(engine, history, about, read_clock, between_cycles),
             *live_routes(engine, decisions),

@@ -248,7 +248,7 @@ class Assembly:
         with ONE_AT_A_TIME:
             from scheduler.controller.serve.loading import WhatPagesNeed, load_server
 
-            routes = self._parts.routes()
+            routes = self._parts.routes(self._leadership.is_held)
 
         def election() -> str:
             is_overdue = self.token is not None and self.token.overdue_seconds > LEASE_OVERDUE_SECONDS

@@ -32,8 +32,9 @@ class Parts(Struct, frozen=True):
     has_extenders: bool = False
     kinds_sent_whole: frozenset[Kind] = frozenset()
     """The kinds whose objects are sent to extenders unchanged."""
-    routes: Callable[[], tuple[Any, ...]] = tuple
-    """Imports and makes the pages, of type ``aiohttp.web.RouteDef``: called in a thread, after the start."""
+    routes: Callable[[Callable[[], bool]], tuple[Any, ...]] = lambda _: ()
+    """Imports and makes the pages, of type ``aiohttp.web.RouteDef``: called in a thread, after the start, with what
+    says whether this copy leads."""
     observers: tuple[Callable[[Attempt], None], ...] = ()
     callbacks: OperatorCallbacks = field(default_factory=OperatorCallbacks)
     recorder: Recorder | None = None

@@ -85,5 +85,26 @@ async def test_after_a_restart_why_of_a_bound_pod_says_what_can_still_be_said(
     assert "Node n2: fits, number 2 by its score" in said
 
 
+async def test_a_copy_that_does_not_lead_says_so_in_its_answers(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    async with EmbeddedCluster() as cluster:
+        cluster.registry.create(NAMESPACES, "", {"metadata": {"name": "tandem-system"}})
+        cluster.registry.create(PODS, "default", pod_json("huge", cpu="9"))
+        kubeconfig = cluster.kubeconfig(tmp_path / "kubeconfig")
+        async with ShippedScheduler(kubeconfig, tmp_path / "log") as leader, asyncio.timeout(WAIT_SECONDS):
+            while not (await leader.why("default/huge")).get("attempt"):  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.05)
+            async with ShippedScheduler(kubeconfig, tmp_path / "other-log") as standby:
+                for words in (["why", "huge"], ["queue"], ["queue", "--pods"]):
+                    assert await asyncio.to_thread(main, [*words, "--server", leader.url]) == 0
+                    assert "does not lead" not in capfd.readouterr().out
+                    assert await asyncio.to_thread(main, [*words, "--server", standby.url]) == 0
+                    assert capfd.readouterr().out.startswith("This copy does not lead: it tries no pod"), words
+                assert (await standby.queue())["isLeading"] is False
+                assert "isLeading" not in await leader.queue()
+
+
 async def tried(shipped: ShippedScheduler) -> set[str]:
     return {name for name in ("fits", "huge") if (await shipped.why(f"default/{name}")).get("attempt")}

@@ -40,16 +40,25 @@ class _Encoded(Struct):
     page: bytes
 
 
-def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionMemory) -> tuple[web.RouteDef, ...]:
+def routes(
+    engine: Engine,
+    clock: Callable[[], Now],
+    memory: explain.PreemptionMemory,
+    is_leading: Callable[[], bool] = lambda: True,
+) -> tuple[web.RouteDef, ...]:
     """The routes ``/debug/queue?limit=N&namespace=&profile=&plugin=`` or ``&grouped=true`` in place of the limit,
     ``/debug/why/NAMESPACE/NAME?node=NODE`` and ``/debug/why/NAMESPACE/KIND/NAME``, ``/debug/nodes?pool=LABEL`` and
     ``/debug/nodes/NODE``.
 
     They are served on the engine's event loop.
 
-    The name is a pod's, or that of a group of pods if no pod has it. ``memory`` must observe the attempts."""
+    The name is a pod's, or that of a group of pods if no pod has it. ``memory`` must observe the attempts. The
+    pages of pods and of the queue have ``"isLeading": false`` where this copy does not lead."""
 
     one_at_a_time = asyncio.Semaphore()
+
+    def of_this_copy(page: dict[str, Any]) -> dict[str, Any]:
+        return page if is_leading() else {"isLeading": False, **page}
 
     async def queue(request: web.Request) -> web.Response:
         stated = request.query.get("limit", "")
@@ -68,7 +77,7 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
         hidden = sum(one.count for one in pods) - sum(one.count for one in listed)
         page |= {"hidden": hidden} if hidden else {}
         entries = b",".join([one.page if allowed is None else without_names(one.page, allowed) for one in listed])
-        head = await scrubbed(request, page)
+        head = await scrubbed(request, of_this_copy(page))
         body = b'%b,"%b":[%b]}' % (head[:-1], long_part.encode(), entries)
         return web.Response(body=body, content_type="application/json")
 
@@ -82,7 +91,7 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
             page = await _in_slices(slices) or group_page(engine, key)
         if page is None:
             return web.json_response({"error": f"pod {key} is not known here"}, status=404)
-        return await _scrubbed(request, page)
+        return await _scrubbed(request, of_this_copy(page))
 
     async def workload(request: web.Request) -> web.Response:
         namespace, word, name = (request.match_info[part] for part in ("namespace", "kind", "name"))
@@ -98,7 +107,7 @@ def routes(engine: Engine, clock: Callable[[], Now], memory: explain.PreemptionM
             return web.json_response({"error": error}, status=404)
         if example := page.get("example"):
             page["example"] = await _in_slices(explain.pod_page_in_slices(engine, example, clock(), memory))
-        return await _scrubbed(request, page)
+        return await _scrubbed(request, of_this_copy(page))
 
     async def nodes(request: web.Request) -> web.Response:
         async with one_at_a_time:
