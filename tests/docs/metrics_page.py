@@ -24,14 +24,16 @@ from tests.docs.pages import DOCS
 from tests.manifests.documents import deployed_flags
 
 PAGE = DOCS / "metrics.md"
+GROUPS = "--feature-gates=GenericWorkload=true,GangScheduling=true"
+"""Each part that has metrics of its own is on: a page that lists every metric has theirs."""
 HEAD = """# Metrics
 
 Every metric of `/metrics`, as a running scheduler serves it: `python -m tests.docs.metrics_page` writes this table, and
 a test compares it with a process. The names of kube-scheduler 1.36 have its labels and buckets; what is Tandem's own
 starts with `tandem_`. A series with labels appears with the first event that it counts.
 `tandem_journal_lines_dropped_total` is there with `--journal` only, `tandem_inputs_not_recorded_total` and
-`tandem_recorded_…` with `--record` only. [Operations](operations.md#observe) says which to watch,
-[the runbooks](runbooks.md) what to do.
+`tandem_recorded_…` with `--record` only, `scheduler_podgroup_…` where [groups of pods](groups.md) are on.
+[Operations](operations.md#observe) says which to watch, [the runbooks](runbooks.md) what to do.
 
 | Name | Type | Labels | What it counts |
 |---|---|---|---|
@@ -47,7 +49,7 @@ async def served() -> str:
         folder = Path(name)
         async with EmbeddedCluster() as cluster:
             kubeconfig = cluster.kubeconfig(folder / "kubeconfig")
-            flags = (f"--journal={folder / 'journal'}", f"--record={folder / 'recording'}")
+            flags = (f"--journal={folder / 'journal'}", f"--record={folder / 'recording'}", GROUPS)
             async with (
                 ShippedScheduler(kubeconfig, folder / "log", *flags) as shipped,
                 aiohttp.ClientSession() as client,
@@ -74,7 +76,7 @@ def _labels_on(page: str, name: str) -> tuple[str, ...]:
 
 def _declared_labels() -> dict[str, tuple[str, ...]]:
     """By name without ``_total``: of the same parts in this process, since a page shows the labels of series alone."""
-    prepared = prepare(deployed_flags())
+    prepared = prepare(deployed_flags(GROUPS))
     started = Now(time.monotonic(), time.time_ns())
     engine = build_engine(prepared.configuration, started=started, seed=1, profiles=prepared.profiles)
     shell = Shell(prepared.settings, Parts(engine, GaugesOfEngine(engine), prepare=_refuse), {})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from scheduler.controller.report.groups import GroupMetrics
+from scheduler.controller.report.instruments import Instruments
 from tests.docs import metrics_page
 
 
@@ -16,3 +18,22 @@ async def test_the_table_is_what_a_running_process_offers() -> None:
 
 def test_the_page_is_the_generated_one() -> None:
     assert metrics_page.PAGE.read_text().startswith(metrics_page.HEAD)
+
+
+def test_the_metrics_of_groups_of_pods_are_in_the_table() -> None:
+    made = Instruments()
+    GroupMetrics(made)
+    assert made.labels()
+    for name in made.labels():
+        assert re.search(rf"^\| `{name}(_total)?` ", metrics_page.PAGE.read_text(), re.MULTILINE), name
+
+
+def test_operations_names_the_metrics_of_the_process_that_there_are() -> None:
+    there, missing = re.findall(
+        r"those of the process\s\((.*?)\) are there; missing are (.*?), those of Go ",
+        (metrics_page.DOCS / "operations.md").read_text(),
+        re.DOTALL,
+    )[0]
+    served = re.findall(r"^\| `(process_\w+)`", metrics_page.PAGE.read_text(), re.MULTILINE)
+    assert re.findall(r"`(\w+)`", there) == served
+    assert not set(re.findall(r"`(\w+)`", missing)) & set(served)

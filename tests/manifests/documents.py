@@ -50,7 +50,7 @@ def container() -> Document:
     return dict(found)
 
 
-def deployed_flags() -> StatedFlags:
-    """The Deployment's flags, with the configuration file where it lies here. Raises ConfigurationError."""
+def deployed_flags(*more: str) -> StatedFlags:
+    """The Deployment's flags and ``more``, with the configuration file that lies here. Raises ConfigurationError."""
     folder = container()["volumeMounts"][0]["mountPath"]
-    return read_flags([argument.replace(f"{folder}/", f"{BASE}/") for argument in container()["args"]])
+    return read_flags([argument.replace(f"{folder}/", f"{BASE}/") for argument in container()["args"]] + list(more))
