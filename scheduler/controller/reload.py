@@ -139,6 +139,11 @@ class ConfigurationReloader:
         # Half a surrogate pair passes JSON and is no UTF-8: the reader says so of the bytes.
         self.offer(data[names[0]].encode(errors="surrogatepass"), origin)
 
+    def is_absent(self, origin: str) -> None:
+        """The ConfigMap was not there at the start: what was started with holds until it is."""
+        log.warning("ConfigMap is not there, the configuration stays as it is", origin=origin)
+        self._announce("Warning", "ConfigurationGone", f"{origin} is not there, the configuration stays as it is")
+
     async def run(self) -> None:
         """Apply offered texts until cancelled."""
         while True:

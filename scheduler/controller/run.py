@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from scheduler.controller import garbage
 from scheduler.controller.assembly import EVENT_SOURCE, Assembly
+from scheduler.controller.config_map import report_absence
 from scheduler.controller.late_imports import import_masked_arrays
 from scheduler.controller.lead.announcement import announced
 from scheduler.controller.lead.election import Election
@@ -259,6 +260,9 @@ class Shell(Assembly):
             origin = f"ConfigMap {options.config_map_namespace}/{options.config_map_name}"
             offer = self.reloader.offer_data
             callbacks = replace(callbacks, on_configuration=lambda data: offer(data, options.config_map_key, origin))
+            if options.config_map_name:
+                looking = partial(report_absence, self.client, options, partial(self.reloader.is_absent, origin))
+                self._tasks.start("ConfigMap", looking, is_vital=False)
         self._operator = KopfOperator(
             options,
             CredentialSource(self._settings.connection, self._environment),
