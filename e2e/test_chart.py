@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +29,8 @@ HOME = "tandem-system"
 COMMON = ("app.kubernetes.io/name", "app.kubernetes.io/component", "app.kubernetes.io/part-of")
 HELMS_OWN = ("app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "app.kubernetes.io/version", "helm.sh/chart")
 
+PROFILE = "configuration.kubeScheduler.profiles[0]"
+LEASE_NAME = "--set=configuration.kubeScheduler.leaderElection.resourceName"
 LEASE_IN_KUBE_SYSTEM = "--set=configuration.kubeScheduler.leaderElection.resourceNamespace=kube-system"
 
 Helm = Callable[..., str]
@@ -118,12 +121,50 @@ def test_in_kube_system_the_role_of_the_lease_is_one_beside_that_of_the_pages(he
         ("replicas=two", "replicas"),
         ("configuration.kubeScheduler.profiles=null", "profiles"),
         ("image.digest=latest", "digest"),
+        ("rbac=null", "rbac"),
+        ("configuration.kubeScheduler=null", "kubeScheduler"),
+        ("configuration.kubeScheduler.profile=x", "'profile' not allowed"),
+        ("configuration.kubeScheduler.leaderElection.leaderElect=perhaps", "leaderElect"),
+        ("configuration.kubeScheduler.leaderElection.leaderElect=false", "replicas: without leader election"),
+        ("extraArgs={--leader-elect=false}", "replicas: without leader election"),
+        ("configuration.tandem.preemption.pdbPolicy=Strict", "pdbPolicy"),
+        ("configuration.tandem.limits.queuedWrites=0", "queuedWrites"),
+        ("configuration.tandem.preemption.breaker.window=5x", "breaker/window"),
+        (r"podLabels.app\.kubernetes\.io/name=other", "podLabels: app.kubernetes.io/name"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_refused_by_its_name(helm: Helm, setting: str, named: str) -> None:
     with pytest.raises(subprocess.CalledProcessError) as refused:
         helm("template", "tandem", str(CHART), f"--set={setting}")
     assert named in refused.value.stderr
+
+
+def test_kube_scheduler_s_own_lease_is_refused(helm: Helm) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        helm("template", "tandem", str(CHART), LEASE_IN_KUBE_SYSTEM, f"{LEASE_NAME}=kube-scheduler")
+    assert "leaderElection.resourceName: the Lease kube-system/kube-scheduler" in refused.value.stderr
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "configuration.tandem=null",
+        "configuration.kubeScheduler.leaderElection=null",
+        "configuration.tandem.preemption.nominationTimeout=0",
+        "configuration.tandem.limits.journalEntries=5",
+        "replicas=1,configuration.kubeScheduler.leaderElection.leaderElect=false",
+        f"{PROFILE}.schedulerName=a,{PROFILE}.plugins.filter.disabled[0].name=NodePorts",
+        f"{PROFILE}.schedulerName=a,{PROFILE}.pluginConfig[0].args.anything=1",
+    ],
+)
+def test_what_a_configuration_may_state_is_not_refused(helm: Helm, setting: str) -> None:
+    assert helm("template", "tandem", str(CHART), f"--set={setting}")
+
+
+def test_an_annotation_of_the_pods_that_the_chart_has_too_is_there_once(helm: Helm) -> None:
+    setting = r"--set=podAnnotations.kubectl\.kubernetes\.io/default-container=other"
+    text = helm("template", "tandem", str(CHART), "--show-only=templates/deployment.yaml", setting)
+    assert re.findall(r"kubectl.kubernetes.io/default-container: (\w+)", text) == ["other"]
 
 
 def test_every_value_that_can_be_set_reaches_an_object(helm: Helm, tmp_path: Path) -> None:

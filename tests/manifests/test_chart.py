@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from scheduler.config.durations import parse_duration
+from scheduler.config.tandem import LIMIT_RANGES
+from tests.manifests import values_schema
 from tests.manifests.documents import CONFIGURATION, ROOT, container, pod_spec
 
 CHART = ROOT / "charts" / "tandem-scheduler"
@@ -42,6 +45,40 @@ def test_every_value_is_described_and_in_the_schema() -> None:
         place = SCHEMA
         for step in path.split("."):
             place = place["properties"][step]
+
+
+def test_the_configuration_s_part_of_the_schema_is_made_from_its_types() -> None:
+    assert values_schema.FILE.read_text() == values_schema.written(), (
+        "python -m tests.manifests.values_schema writes it"
+    )
+
+
+def test_the_schema_lets_no_field_through_that_the_configuration_does_not_have() -> None:
+    definitions = SCHEMA["definitions"]
+    assert all(part["additionalProperties"] is False for part in definitions.values())
+    configuration = SCHEMA["properties"]["configuration"]["properties"]
+    assert set(configuration) == {"kubeScheduler", "tandem"}
+    assert all(part["$ref"].rpartition("/")[2] in definitions for part in configuration.values())
+    assert "strict" in definitions["PreemptionSettings"]["properties"]["pdbPolicy"]["enum"]
+    ends = [(one["minimum"], one["maximum"]) for one in definitions["Limits"]["properties"].values() if one]
+    assert set(LIMIT_RANGES.values()) <= set(ends)
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "-0", "1m30s", "+1.5h", ".5s", "1.s", "3µs", "3μs", "7", "5x", "", "s", ".s", "1m ", "1m5"]
+)
+def test_the_schema_takes_for_a_duration_what_is_one(text: str) -> None:
+    try:
+        parse_duration(text)
+        is_one = True
+    except ValueError:
+        is_one = False
+    assert bool(re.search(values_schema.DURATION, text)) == is_one
+
+
+def test_a_part_of_the_values_that_a_template_looks_into_cannot_be_taken_away() -> None:
+    texts = "".join(file.read_text() for file in (CHART / "templates").iterdir())
+    assert sorted(set(re.findall(r"\.Values\.(\w+)\.\w", texts))) == sorted(SCHEMA["required"])
 
 
 def test_the_schema_knows_no_value_that_is_not_there() -> None:

@@ -14,6 +14,22 @@ app.kubernetes.io/component: scheduler
 app.kubernetes.io/part-of: tandem
 {{- end }}
 
+{{/* Nothing, or the end: what the schema of the values can't say, since it depends on several of them. */}}
+{{- define "tandem.checked" -}}
+{{- $election := .Values.configuration.kubeScheduler.leaderElection | default dict -}}
+{{- $isAlone := or (eq (toString (get $election "leaderElect")) "false") (has "--leader-elect=false" .Values.extraArgs) -}}
+{{- if and $isAlone (gt (int .Values.replicas) 1) -}}
+{{ fail "replicas: without leader election (configuration.kubeScheduler.leaderElection.leaderElect) each copy would schedule the same pods: 1 is the most" }}
+{{- end -}}
+{{- if eq (printf "%s/%s" (include "tandem.leaseNamespace" .) (include "tandem.lease" .)) "kube-system/kube-scheduler" -}}
+{{ fail "configuration.kubeScheduler.leaderElection.resourceName: the Lease kube-system/kube-scheduler is kube-scheduler's own: with it only one of the two would run" }}
+{{- end -}}
+{{- $own := include "tandem.podLabels" . | fromYaml -}}
+{{- range $key, $_ := .Values.podLabels -}}
+{{- if hasKey $own $key }}{{ fail (printf "podLabels: %s is a label that the chart itself gives the pods" $key) }}{{ end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "tandem.selector" -}}
 app.kubernetes.io/name: {{ .Values.name }}
 {{- end }}
