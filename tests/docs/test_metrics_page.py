@@ -7,6 +7,7 @@ import re
 from scheduler.controller.report.groups import GroupMetrics
 from scheduler.controller.report.instruments import Instruments
 from tests.docs import metrics_page
+from tests.docs.pages import DOCS
 
 
 async def test_the_table_is_what_a_running_process_offers() -> None:
@@ -31,7 +32,7 @@ def test_the_metrics_of_groups_of_pods_are_in_the_table() -> None:
 def test_operations_names_the_metrics_of_the_process_that_there_are() -> None:
     there, missing = re.findall(
         r"those of the process\s\((.*?)\) are there; missing are (.*?), those of Go ",
-        (metrics_page.DOCS / "operations.md").read_text(),
+        (DOCS / "operations.md").read_text(),
         re.DOTALL,
     )[0]
     served = re.findall(r"^\| `(process_\w+)`", metrics_page.PAGE.read_text(), re.MULTILINE)
