@@ -30,11 +30,7 @@ def test_the_metrics_of_groups_of_pods_are_in_the_table() -> None:
 
 
 def test_operations_names_the_metrics_of_the_process_that_there_are() -> None:
-    there, missing = re.findall(
-        r"those of the process\s\((.*?)\) are there; missing are (.*?), those of Go ",
-        (DOCS / "operations.md").read_text(),
-        re.DOTALL,
-    )[0]
+    text = (DOCS / "operations.md").read_text()
+    (there,) = re.findall(r"those of the process\s\((.*?)\) are there;", text, re.DOTALL)
     served = re.findall(r"^\| `(process_\w+)`", metrics_page.PAGE.read_text(), re.MULTILINE)
     assert re.findall(r"`(\w+)`", there) == served
-    assert not set(re.findall(r"`(\w+)`", missing)) & set(served)
