@@ -161,6 +161,12 @@ def test_what_a_configuration_may_state_is_not_refused(helm: Helm, setting: str)
     assert helm("template", "tandem", str(CHART), f"--set={setting}")
 
 
+def test_without_leader_election_an_update_leaves_no_two_copies_beside_each_other(helm: Helm) -> None:
+    alone = "--set=replicas=1,configuration.kubeScheduler.leaderElection.leaderElect=false"
+    made = _objects(helm("template", "tandem", str(CHART), f"--namespace={HOME}", alone))
+    assert made["Deployment", HOME, "tandem-scheduler"]["spec"]["strategy"] == {"type": "Recreate"}
+
+
 def test_an_annotation_of_the_pods_that_the_chart_has_too_is_there_once(helm: Helm) -> None:
     setting = r"--set=podAnnotations.kubectl\.kubernetes\.io/default-container=other"
     text = helm("template", "tandem", str(CHART), "--show-only=templates/deployment.yaml", setting)

@@ -14,11 +14,15 @@ app.kubernetes.io/component: scheduler
 app.kubernetes.io/part-of: tandem
 {{- end }}
 
+{{/* Whether each copy schedules, since none waits for a Lease: a text, or none. */}}
+{{- define "tandem.isAlone" -}}
+{{- $election := .Values.configuration.kubeScheduler.leaderElection | default dict -}}
+{{- if or (eq (toString (get $election "leaderElect")) "false") (has "--leader-elect=false" .Values.extraArgs) }}true{{ end -}}
+{{- end }}
+
 {{/* Nothing, or the end: what the schema of the values can't say, since it depends on several of them. */}}
 {{- define "tandem.checked" -}}
-{{- $election := .Values.configuration.kubeScheduler.leaderElection | default dict -}}
-{{- $isAlone := or (eq (toString (get $election "leaderElect")) "false") (has "--leader-elect=false" .Values.extraArgs) -}}
-{{- if and $isAlone (gt (int .Values.replicas) 1) -}}
+{{- if and (include "tandem.isAlone" .) (gt (int .Values.replicas) 1) -}}
 {{ fail "replicas: without leader election (configuration.kubeScheduler.leaderElection.leaderElect) each copy would schedule the same pods: 1 is the most" }}
 {{- end -}}
 {{- if eq (printf "%s/%s" (include "tandem.leaseNamespace" .) (include "tandem.lease" .)) "kube-system/kube-scheduler" -}}
