@@ -24,7 +24,7 @@ UNTYPED = {
     "cluster/forkable.py": 12,  # dict's own signatures
     "engine/answers.py": 2,  # a table from types to functions of that type
     "engine/engine.py": 1,  # likewise
-    "engine/questions/edits.py": 2,  # likewise, and the fields of a Struct
+    "engine/questions/applying.py": 2,  # likewise, and the fields of a Struct
     "engine/recording": 54,  # any object of the engine's graph, on its way to bytes or back
     "framework/events.py": 1,  # RegisteredObject says why
     "framework/plugin.py": 2,  # the arguments of a plugin: each class has its own type of them

@@ -14,6 +14,7 @@ from scheduler.cluster.groups.group import Group
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.engine import Engine
 from scheduler.engine.questions.answers import MAX_NODES_NAMED
+from scheduler.engine.questions.applying import apply_edits
 from scheduler.engine.questions.changes import Effort, Values, gone_or_moved
 from scheduler.engine.questions.claims import make_claims_again
 from scheduler.engine.questions.edits import (
@@ -23,7 +24,6 @@ from scheduler.engine.questions.edits import (
     RemovePod,
     Uncordon,
     WrongQuestion,
-    apply_edits,
 )
 from scheduler.engine.questions.evictions import created_again_in
 from scheduler.engine.questions.group_changes import (

@@ -14,6 +14,7 @@ import numpy as np
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.engine import Engine
 from scheduler.engine.gate_facts import gates_of
+from scheduler.engine.questions.applying import apply_edits
 from scheduler.engine.questions.changes import (
     Change,
     Effort,
@@ -23,7 +24,7 @@ from scheduler.engine.questions.changes import (
     tolerating,
     with_priority,
 )
-from scheduler.engine.questions.edits import AddNodes, Consequences, Edit, RemovePod, Uncordon, apply_edits
+from scheduler.engine.questions.edits import AddNodes, Consequences, Edit, RemovePod, Uncordon
 from scheduler.engine.questions.evictions import created_again_in
 from scheduler.engine.questions.helps import MAX_OF_A_KIND, Bounds, Help, HelpList, Helps
 from scheduler.engine.questions.obstacles import (

@@ -31,9 +31,10 @@ from scheduler.engine.questions.answers import (
     Placement,
     Room,
 )
+from scheduler.engine.questions.applying import apply_edits
 from scheduler.engine.questions.asked_pods import AskedPods
 from scheduler.engine.questions.device_claims import DeviceClaims, stated_templates
-from scheduler.engine.questions.edits import Consequences, Edit, WrongQuestion, apply_edits, priority_classes
+from scheduler.engine.questions.edits import Consequences, Edit, WrongQuestion, priority_classes
 from scheduler.engine.questions.evictions import Evictions
 from scheduler.engine.questions.names import WrongName
 from scheduler.engine.questions.refusals import refusals_of
