@@ -25,9 +25,10 @@ from scheduler.engine.engine import Engine
 from scheduler.engine.explain_groups import group_page
 from scheduler.engine.questions.capacity import capacity
 from scheduler.engine.questions.edits import WrongQuestion
+from scheduler.engine.questions.question import Question
 from scheduler.engine.questions.trial import Basis
 from scheduler.engine.questions.what_helps import what_helps
-from scheduler.engine.questions.what_if import Question, what_if
+from scheduler.engine.questions.what_if import what_if
 from scheduler.engine.queue_pages import grouped_queue_page, queue_page
 from scheduler.engine.wanted import Wanted
 from scheduler.engine.workloads import workload_page_in_slices

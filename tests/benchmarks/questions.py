@@ -10,8 +10,9 @@ from scheduler import testing
 from scheduler.controller import garbage
 from scheduler.engine.questions.capacity import capacity
 from scheduler.engine.questions.edits import AddNodes, Drain
+from scheduler.engine.questions.question import Asked, Question
 from scheduler.engine.questions.what_helps import what_helps
-from scheduler.engine.questions.what_if import Asked, Question, what_if
+from scheduler.engine.questions.what_if import what_if
 from scheduler.messages.stimuli import ObjectObserved, Synced
 from scheduler.objects.kinds import kind_of
 from scheduler.testing.documents import pod_json

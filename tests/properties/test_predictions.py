@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from scheduler.engine.questions.answers import Answer
 from scheduler.engine.questions.edits import AddNodes, Drain, Edit
-from scheduler.engine.questions.what_if import Asked
+from scheduler.engine.questions.question import Asked
 from scheduler.testing.documents import pod_json
 from scheduler.testing.fragments import affinity_json, pod_term, spread_json
 from tests.engine.driver import Cluster

@@ -36,9 +36,10 @@ from scheduler.engine.questions.capacity import Capacity, capacity
 from scheduler.engine.questions.edits import WrongQuestion
 from scheduler.engine.questions.helps import Helps
 from scheduler.engine.questions.names import shown
+from scheduler.engine.questions.question import Question
 from scheduler.engine.questions.trial import Basis
 from scheduler.engine.questions.what_helps import what_helps
-from scheduler.engine.questions.what_if import Question, what_if
+from scheduler.engine.questions.what_if import what_if
 from scheduler.errors import ApiError, ConfigurationError
 from scheduler.messages.now import Now
 from scheduler.objects.salvage import DECODER_ERRORS

@@ -10,7 +10,7 @@ from scheduler.engine.questions.answers import ASKED, Answer, Hidden
 from scheduler.engine.questions.capacity import Capacity
 from scheduler.engine.questions.edits import DeleteObject, PutObject, RemovePod, kinds_named
 from scheduler.engine.questions.helps import Helps
-from scheduler.engine.questions.what_if import Question
+from scheduler.engine.questions.question import Question
 
 
 def namespaces_of_edits(question: Question) -> tuple[str, ...]:

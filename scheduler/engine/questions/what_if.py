@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Generator
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.engine import Engine
@@ -34,11 +32,12 @@ from scheduler.engine.questions.answers import (
 from scheduler.engine.questions.applying import apply_edits
 from scheduler.engine.questions.asked_pods import AskedPods
 from scheduler.engine.questions.device_claims import DeviceClaims, stated_templates
-from scheduler.engine.questions.edits import Consequences, Edit, WrongQuestion, priority_classes
+from scheduler.engine.questions.edits import Consequences, WrongQuestion, priority_classes
 from scheduler.engine.questions.evictions import Evictions
 from scheduler.engine.questions.names import WrongName
+from scheduler.engine.questions.question import Question, check_question
 from scheduler.engine.questions.refusals import refusals_of
-from scheduler.engine.questions.trial import DEFAULT_SEED, Basis, Trial, Tried
+from scheduler.engine.questions.trial import Basis, Trial, Tried
 from scheduler.engine.questions.workloads import Workload, workload_of
 from scheduler.framework.sort_keys import SortKey
 from scheduler.messages.now import Now
@@ -46,33 +45,10 @@ from scheduler.queue.clock import SECOND
 from scheduler.queue.metrics import QueueMetrics
 from scheduler.queue.queued_pod import QueuedPod
 
-MAX_WORKLOADS: Final = 100
-MAX_EDITS: Final = 1_000
 MAX_STEPS: Final = 20_000
 """Pods tried for one question."""
 MAX_WAITING: Final = 5_000
 _SEARCHED: Final = 500
-
-
-class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A manifest as in a file for ``kubectl apply``; ``replicas`` None: its own number."""
-
-    manifest: dict[str, Any]
-    replicas: int | None = None
-
-
-class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    workloads: tuple[Asked, ...] = ()
-    edits: tuple[Edit, ...] = ()
-    finds_max: bool = False
-    """How many more pods of each workload fit, without preemption."""
-    with_waiting: bool | None = None
-    """Whether the pods that wait now are tried, too. None: if there are edits."""
-    configuration: str = ""
-    """Configuration files in place of the scheduler's: profiles and weights; "": its own."""
-    seed: int = DEFAULT_SEED
-    chosen: dict[str, str] = msgspec.field(default_factory=dict)
-    """namespace/name → the node to take where it is among equally good ones."""
 
 
 IsOver = Callable[[], bool]
@@ -81,18 +57,6 @@ IsOver = Callable[[], bool]
 
 def never() -> bool:
     return False
-
-
-def check_question(question: Question) -> None:
-    """Raises WrongQuestion for a question beyond the limits, or one that asks nothing."""
-    if len(question.workloads) > MAX_WORKLOADS:
-        raise WrongQuestion(f"{len(question.workloads)} workloads: at most {MAX_WORKLOADS} are answered")
-    if len(question.edits) > MAX_EDITS:
-        raise WrongQuestion(f"{len(question.edits)} edits: at most {MAX_EDITS} are answered")
-    if not (question.workloads or question.edits or question.with_waiting or question.configuration):
-        raise WrongQuestion("the question has neither pods nor edits")
-    if question.finds_max and not question.workloads:
-        raise WrongQuestion("the largest number of what? The question has no pods")
 
 
 def what_if(

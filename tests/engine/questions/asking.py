@@ -10,8 +10,9 @@ from scheduler.engine.questions.answers import Answer
 from scheduler.engine.questions.edits import (
     Edit,
 )
+from scheduler.engine.questions.question import Asked, Question
 from scheduler.engine.questions.trial import Basis
-from scheduler.engine.questions.what_if import Asked, Question, what_if
+from scheduler.engine.questions.what_if import what_if
 from tests.engine.driver import Cluster
 
 Found = TypeVar("Found")

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from scheduler.engine.commands import RecordAttempt
+from scheduler.engine.questions.question import Asked, Question
 from scheduler.engine.questions.trial import Trial
-from scheduler.engine.questions.what_if import Asked, Question, what_if
+from scheduler.engine.questions.what_if import what_if
 from scheduler.messages.stimuli import ObjectObserved, WakingContinued
 from scheduler.objects.kinds import kind_of
 from scheduler.objects.meta import ApiObject

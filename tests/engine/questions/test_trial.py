@@ -7,9 +7,10 @@ import weakref
 from scheduler import testing
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.questions.edits import Drain
+from scheduler.engine.questions.question import Asked, Question
 from scheduler.engine.questions.trial import Trial
 from scheduler.engine.questions.what_helps import what_helps
-from scheduler.engine.questions.what_if import Asked, Question, what_if
+from scheduler.engine.questions.what_if import what_if
 from scheduler.objects.steps import run_to_end
 from scheduler.testing.fragments import spread_json
 from tests.engine.driver import Cluster

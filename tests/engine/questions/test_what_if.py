@@ -23,8 +23,9 @@ from scheduler.engine.questions.edits import (
     Uncordon,
     WrongQuestion,
 )
+from scheduler.engine.questions.question import Question
 from scheduler.engine.questions.trial import Basis
-from scheduler.engine.questions.what_if import MAX_WAITING, Question, what_if
+from scheduler.engine.questions.what_if import MAX_WAITING, what_if
 from scheduler.messages.stimuli import ObjectObserved
 from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.engine.questions.edits import AddNodes, DeleteObject, PutObject, WrongQuestion
-from scheduler.engine.questions.what_if import Asked
+from scheduler.engine.questions.question import Asked
 from scheduler.testing.documents import pod_json
 from scheduler.testing.fragments import affinity_json, pod_term
 from tests.engine.gangs import ZONE, Gangs

@@ -10,8 +10,9 @@ from scheduler.engine import explain
 from scheduler.engine.explain_groups import group_page, waiting_groups
 from scheduler.engine.questions.capacity import capacity
 from scheduler.engine.questions.edits import AddNodes, Cordon, Drain, Edit, RemoveNode, RemovePod, WrongQuestion
+from scheduler.engine.questions.question import Asked, Question
 from scheduler.engine.questions.what_helps import what_helps
-from scheduler.engine.questions.what_if import Asked, Question, what_if
+from scheduler.engine.questions.what_if import what_if
 from scheduler.engine.queue_pages import grouped_queue_page, queue_page
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.world import World
