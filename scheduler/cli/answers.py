@@ -54,6 +54,8 @@ def _print_placements(placements: list[dict[str, Any]], console: Console) -> Non
 
 def _origin(one: dict[str, Any]) -> str:
     origin = str(one["origin"])
+    if one.get("afterSeconds"):
+        origin += f" after {one['afterSeconds']} s"
     return f"{origin}, {escape(one['leftNode'])}" if one.get("leftNode") else origin
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from scheduler.objects.meta import ApiObject, ApiStruct
 from scheduler.objects.selector_fields import LabelSelector
+
+ALWAYS_ALLOW: Final = "AlwaysAllow"
+"""The policy that lets every pod go that is not ready."""
 
 
 class BudgetSpec(ApiStruct, frozen=True):
@@ -14,12 +19,15 @@ class BudgetSpec(ApiStruct, frozen=True):
     selector: LabelSelector | None = None
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
+    unhealthy_pod_eviction_policy: str | None = None
 
 
 class BudgetStatus(ApiStruct, frozen=True):
     """`disrupted_pods`: names of pods whose eviction was granted but not yet observed, with its time (RFC 3339)."""
 
     disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
     disrupted_pods: dict[str, str] = msgspec.field(default_factory=dict)
 
 

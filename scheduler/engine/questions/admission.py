@@ -38,7 +38,8 @@ _SYSTEM_CLASSES: Final[Mapping[str, PriorityOfClass]] = {
 }
 _BY_DEFAULT: Final = ""
 """In place of a name: the class of pods that name none."""
-_UNREADY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+UNREADY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Keys of the taints of a node that is lost."""
 _UNREADY_SECONDS: Final = 300
 _HUGE_PAGES: Final = "hugepages-"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -94,7 +95,7 @@ def admitted(
     tolerations = spec.get("tolerations") or []
     missing = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _UNREADY_SECONDS}
-        for key in _UNREADY
+        for key in UNREADY
         if not any(one.get("key", key) == key and one.get("effect") in (None, "", "NoExecute") for one in tolerations)
     ]
     filled["tolerations"] = [*tolerations, *missing]

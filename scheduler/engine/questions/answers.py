@@ -34,6 +34,8 @@ class Placement(_Value, frozen=True, omit_defaults=True):
     node: str = ""
     left_node: str = ""
     """Where it was before, of an evicted or preempted pod."""
+    after_seconds: int = 0
+    """How long the evicted pod stays there first, since it tolerates the taint for a time."""
     allowed_count: int = 0
     """The size of the allowed set: 1 if the decision is certain."""
     allowed: tuple[str, ...] = ()

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.engine.questions.admission import UNREADY
 from scheduler.engine.questions.edits import (
     HOSTNAME,
     AddNodes,
@@ -31,7 +33,7 @@ from scheduler.engine.questions.trial import Trial
 from scheduler.objects.kinds import Kind
 from scheduler.objects.node import Node, Taint
 from scheduler.objects.storage import CSINode
-from scheduler.objects.taints import NO_EXECUTE, UNSCHEDULABLE_TAINT, tolerated
+from scheduler.objects.taints import NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE_TAINT, tolerates
 
 MAX_NEW_NODES: Final = 1_000
 _STATUS_TAINTS: Final = "node.kubernetes.io/"
@@ -55,6 +57,8 @@ def apply_edits(trial: Trial, edits: Sequence[Edit], consequences: Consequences)
     for edit in edits:
         _APPLY[type(edit)](trial, edit, consequences)
         yield
+    # Only now is it known who leaves whatever the budgets say, which they count.
+    yield from consequences.evictions.take_turns(consequences.evicted, consequences.left)
 
 
 def _is_of_a_budget(edit: Edit) -> bool:
@@ -98,17 +102,30 @@ def _taint(trial: Trial, edit: AddTaint, consequences: Consequences) -> None:
     if not edit.key:
         raise WrongQuestion("a taint needs a key")
     taint = Taint(edit.key, edit.value, edit.effect)
-    others = tuple([one for one in node.taints if (one.key, one.effect) != (edit.key, edit.effect)])
-    trial.cache.observe_node(_with_spec(node, taints=(*others, taint)))
+    added = [taint]
+    if edit.key in UNREADY and edit.effect == NO_EXECUTE:
+        # As on a node that is lost: else pods that tolerate this one for a time would come back.
+        added.append(Taint(edit.key, edit.value, NO_SCHEDULE))
+    replaced = [(one.key, one.effect) for one in added]
+    others = [one for one in node.taints if (one.key, one.effect) not in replaced]
+    trial.cache.observe_node(_with_spec(node, taints=(*others, *added)))
     if edit.effect == NO_EXECUTE:
         assert consequences.evictions is not None
         consequences.evictions.push_off(
             edit.node,
             consequences.evicted,
             consequences.left,
-            lambda info: not tolerated(taint, info.pod.spec.tolerations),
+            lambda info: _seconds_tolerated(taint, info),
             "does not tolerate the taint",
         )
+
+
+def _seconds_tolerated(taint: Taint, info: PodInfo) -> int | None:
+    """How long the pod may stay with the taint; None: for ever. The first toleration that matches counts."""
+    used = next((one for one in info.pod.spec.tolerations if tolerates(one, taint)), None)
+    if used is None:
+        return 0
+    return None if used.toleration_seconds is None else max(used.toleration_seconds, 0)
 
 
 def _label(trial: Trial, edit: SetLabel, _consequences: Consequences) -> None:
@@ -125,7 +142,7 @@ def _remove_node(trial: Trial, edit: RemoveNode, consequences: Consequences) -> 
     _node(trial, edit.node)
     assert consequences.evictions is not None
     consequences.evictions.push_off(
-        edit.node, consequences.evicted, consequences.left, lambda _: True, "ends with its node"
+        edit.node, consequences.evicted, consequences.left, lambda _: 0, "ends with its node"
     )
     trial.cache.remove_node(edit.node)
 

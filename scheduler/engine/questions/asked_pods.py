@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
@@ -46,6 +48,11 @@ class AskedPods:
         volumes = tuple([volume for volume in info.pod.spec.volumes if volume.name not in unknown])
         spec = msgspec.structs.replace(info.pod.spec, volumes=volumes)
         return PodInfo(msgspec.structs.replace(info.pod, spec=spec), "")
+
+    def notes(self) -> Iterator[str]:
+        if self.left_out:
+            names = ", ".join(self.left_out)
+            yield f"volumes of {names} that are provided before their pods are tried were left out"
 
     def _first_free(self, workload: Workload) -> int:
         """Pods of a StatefulSet are more than those that it has: each name, and its claims, are one pod's."""

@@ -11,6 +11,7 @@ import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.questions.admission import WrongManifest
+from scheduler.engine.questions.evictions import is_healthy
 from scheduler.engine.questions.names import shown
 from scheduler.objects.budget import BudgetStatus, PodDisruptionBudget
 from scheduler.objects.selectors import SelectorError, parse_selector
@@ -30,18 +31,13 @@ def counted(budget: PodDisruptionBudget, pods: Iterable[PodInfo]) -> PodDisrupti
         for info in pods
         if info.namespace == budget.namespace and not selector.selects_nothing and selector.matches(info.labels)
     ]
-    healthy, expected, desired = sum(map(_is_healthy, covered)), len(covered), 1
+    healthy, expected, desired = sum(map(is_healthy, covered)), len(covered), 1
     if budget.spec.max_unavailable is not None:
         desired = max(expected - _share(budget, budget.spec.max_unavailable, expected), 0)
     elif budget.spec.min_available is not None:
         desired = _share(budget, budget.spec.min_available, expected)
-    return msgspec.structs.replace(budget, status=BudgetStatus(disruptions_allowed=max(healthy - desired, 0)))
-
-
-def _is_healthy(info: PodInfo) -> bool:
-    """A pod of which nothing is said to be amiss counts as ready."""
-    ready = info.pod.condition("Ready")
-    return bool(info.node_name) and not info.is_terminating and (ready is None or ready.status == "True")
+    status = BudgetStatus(max(healthy - desired, 0), current_healthy=healthy, desired_healthy=desired)
+    return msgspec.structs.replace(budget, status=status)
 
 
 def _share(budget: PodDisruptionBudget, value: int | str, whole: int) -> int:

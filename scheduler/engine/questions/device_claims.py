@@ -48,6 +48,10 @@ class DeviceClaims:
         """Templates that pods name and of which nothing is known."""
         return [key for key, claim in self._templates.items() if claim is None]
 
+    def notes(self) -> Iterator[str]:
+        if self.unknown:
+            yield f"nothing is known of the ResourceClaimTemplate {', '.join(self.unknown)}: no claim was made"
+
     def given_to(self, info: PodInfo) -> PodInfo:
         """The pod with the claims that it has no name of yet. A claim of an unknown template is not made."""
         known = info.pod.status.resource_claim_statuses

@@ -12,7 +12,7 @@ import msgspec
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.questions.admission import Priorities
-from scheduler.engine.questions.evictions import Evictions, LeftBehind
+from scheduler.engine.questions.evictions import Evicted, Evictions, LeftBehind
 from scheduler.errors import InvalidObject, SchedulerError
 from scheduler.objects.kinds import READ_KINDS, Kind, decode_as
 from scheduler.objects.priority_class import PriorityClass
@@ -43,7 +43,8 @@ class Uncordon(_Edit, frozen=True, tag="uncordon"):
 
 
 class AddTaint(_Edit, frozen=True, tag="taint"):
-    """NoExecute evicts the pods that do not tolerate it, whatever the budgets say."""
+    """NoExecute evicts the pods that do not tolerate it, or tolerate it for a time, whatever the budgets say. With the
+    key of a node that is lost NoSchedule comes with it."""
 
     node: str
     key: str
@@ -101,8 +102,8 @@ class Consequences:
     def __init__(self, priorities: Priorities | None = None) -> None:
         """``priorities``: of pods among the objects that are put."""
         self.priorities = priorities or Priorities()
-        self.evicted: list[tuple[PodInfo, str]] = []
-        """The pods that are created again, with the node that they left, in the order of their evictions."""
+        self.evicted: list[Evicted] = []
+        """The pods that are created again, in the order of their evictions."""
         self.added: list[PodInfo] = []
         """Pods without a node among the objects that were put."""
         self.replaced: set[str] = set()

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator
 from typing import Final, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.questions.answers import Moved
 from scheduler.engine.questions.claims import make_claims_again
 from scheduler.engine.questions.trial import Trial
-from scheduler.objects.budget import PodDisruptionBudget
+from scheduler.objects.budget import ALWAYS_ALLOW, PodDisruptionBudget
 from scheduler.objects.meta import ApiObject, controller_of
 from scheduler.objects.pod import Pod, PodStatus
 from scheduler.objects.selectors import Selector, SelectorError, parse_selector
 
 MIRROR: Final = "kubernetes.io/config.mirror"
 DAEMON_SET: Final = "DaemonSet"
+_AT_ONCE: Final = 100
+"""Pods that leave in one step of a question."""
 
 AnyObject = TypeVar("AnyObject", bound=ApiObject)
 
@@ -38,6 +41,15 @@ class LeftBehind(Struct, frozen=True):
         return Moved(self.pod.key, self.node, self.stays, self.why, self.budgets)
 
 
+class Evicted(Struct, frozen=True):
+    """A pod that is created in place of one that left ``node``."""
+
+    pod: PodInfo
+    node: str
+    after_seconds: int = 0
+    """How long the pod that left was tolerating the taint that evicts it."""
+
+
 class BudgetInTheWay(Struct):
     """A budget that covers pods to be evicted: ``wanted`` of them, of which ``allowed`` may leave now."""
 
@@ -45,20 +57,34 @@ class BudgetInTheWay(Struct):
     selector: Selector
     namespace: str
     allowed: int
+    lets_unhealthy_go: bool
+    """Pods that are not ready may leave even if it allows no disruption."""
     wanted: int = 0
     blocked: int = 0
     """Pods that stay, since the budget allows none."""
+    turns: deque[tuple[PodInfo, str]] = field(default_factory=deque)
+    """Pods that are still to leave, with their nodes."""
+    missing: dict[str, None] = field(default_factory=dict)
+    """UIDs of pods that stand in for ready ones that left, or of those if there are none: what has no node is one
+    disruption less that the budget allows."""
 
     def covers(self, info: PodInfo) -> bool:
         return info.namespace == self.namespace and self.selector.matches(info.labels)
 
 
 class Evictions:
-    """The evictions of one question. Budgets count over all of its drains."""
+    """The evictions of one question. Budgets count over all of its drains, and over all pods that leave for another
+    reason."""
 
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
         self._serial = 0
+        self._counted_by: dict[str, list[BudgetInTheWay]] = {}
+        """By the UID of a pod that stands in for one that left: the budgets that count it."""
+        self._later: list[tuple[int, PodInfo, str]] = []
+        """The seconds after which a pod leaves, the pod, and its node."""
+        self.in_turns: set[str] = set()
+        """UIDs of pods in place of those that left in turns, whose order is left to chance."""
         self.budgets: list[BudgetInTheWay] = []
         for key, written in trial.cache.objects.all_of(PodDisruptionBudget).items():
             budget = _budget(key, written)
@@ -70,71 +96,155 @@ class Evictions:
         """The budgets that want less than all of the evictions at once."""
         return tuple([budget for budget in self.budgets if budget.wanted > budget.allowed or budget.blocked])
 
-    def drain(self, node: str, evicted: list[tuple[PodInfo, str]], left: list[LeftBehind]) -> None:
+    @property
+    def still_to_leave(self) -> int:
+        """Pods whose turn or time has not come."""
+        return sum([len(budget.turns) for budget in self.budgets]) + len(self._later)
+
+    def drain(self, node: str, evicted: list[Evicted], left: list[LeftBehind]) -> None:
         """Evict the pods of a node, budgets observed: a budget that allows none keeps its pods where they are, one that
-        allows some lets them go in turns."""
+        allows some lets them go in turns, which ``take_turns`` takes."""
         for info in self._pods_on(node):
             owner = controller_of(info.pod.metadata)
             if owner is not None and owner.kind == DAEMON_SET:
                 left.append(LeftBehind(info, node, True, "belongs to a DaemonSet"))
             elif MIRROR in info.pod.metadata.annotations:
                 left.append(LeftBehind(info, node, True, "is a static pod"))
-            elif not _is_free_to_go(info) and (blocking := self._blocked_by(info)):
-                why = "a budget allows no disruption" if len(blocking) == 1 else "more than one budget covers it"
-                left.append(LeftBehind(info, node, True, why, tuple([budget.key for budget in blocking])))
-            else:
+            elif _is_free_to_go(info):
                 self._move(info, node, evicted, left)
+            else:
+                self._evict(info, node, evicted, left)
 
     def push_off(
         self,
         node: str,
-        evicted: list[tuple[PodInfo, str]],
+        evicted: list[Evicted],
         left: list[LeftBehind],
-        concerned: Callable[[PodInfo], bool],
+        seconds_left: Callable[[PodInfo], int | None],
         why: str,
     ) -> None:
-        """Pods of a node leave whatever the budgets say. Those of DaemonSets and static ones are not created again."""
+        """Pods of a node leave whatever the budgets say, now or after ``seconds_left``; None: they stay."""
         for info in self._pods_on(node):
-            if not concerned(info):
+            seconds = seconds_left(info)
+            if seconds == 0:
+                self._push_off(info, node, evicted, left, why)
+            elif seconds is not None:
+                self._later.append((seconds, info, node))
+
+    def take_turns(self, evicted: list[Evicted], left: list[LeftBehind]) -> Generator[None, None, bool]:
+        """As many of the pods that leave in turns go as the budgets allow by now, where a pod that has found a node
+        counts as ready again. Returns whether there were any."""
+        found = 0
+        for budget in self.budgets:
+            if not budget.turns:
                 continue
-            owner = controller_of(info.pod.metadata)
-            if MIRROR in info.pod.metadata.annotations or (owner is not None and owner.kind == DAEMON_SET):
-                self._trial.remove(info)
-                left.append(LeftBehind(info, node, False, why))
-            else:
-                self._move(info, node, evicted, left)
+            budget.missing = {uid: None for uid in budget.missing if not self._is_placed(uid)}
+            while budget.turns and len(budget.missing) < budget.allowed:
+                info, node = budget.turns.popleft()
+                if not self._is_placed(info.uid):
+                    continue  # Another edit, or a pod of higher priority, was quicker.
+                replacement = self._move(info, node, evicted, left)
+                if replacement is not None and budget.wanted > budget.allowed:
+                    self.in_turns.add(replacement.uid)
+                found += 1
+                if found % _AT_ONCE == 0:
+                    yield
+        return bool(found)
+
+    def next_to_leave(self, evicted: list[Evicted], left: list[LeftBehind]) -> Generator[None, None, bool]:
+        """Who leaves once all that left before have been tried: those whose turn it is, else those that tolerate a
+        taint no longer. Returns whether there were any."""
+        if (yield from self.take_turns(evicted, left)):
+            return True
+        if not self._later:
+            return False
+        soonest = min([seconds for seconds, _, _ in self._later])
+        leaving = [(info, node) for seconds, info, node in self._later if seconds == soonest]
+        self._later = [entry for entry in self._later if entry[0] != soonest]
+        for number, (info, node) in enumerate(leaving, start=1):
+            if self._is_placed(info.uid):
+                self._push_off(info, node, evicted, left, f"tolerates the taint for {soonest} s", soonest)
+            if number % _AT_ONCE == 0:
+                yield
+        return True
+
+    def end_turns(self, left: list[LeftBehind]) -> None:
+        """The pods whose turn does not come stay."""
+        for budget in self.budgets:
+            for info, node in budget.turns:
+                if self._is_placed(info.uid):
+                    budget.blocked += 1
+                    left.append(LeftBehind(info, node, True, "the budget is used up", (budget.key,)))
+            budget.turns.clear()
 
     def again(self, info: PodInfo) -> PodInfo | None:
         """The pod that its controller creates in place of one that is gone; None if it has no controller."""
-        if controller_of(info.pod.metadata) is None:
-            return None
-        self._serial += 1
-        return created_again_in(self._trial.cache, info, f"what-if-again-{self._serial}-{info.uid}")
+        found = None
+        if controller_of(info.pod.metadata) is not None:
+            self._serial += 1
+            found = created_again_in(self._trial.cache, info, f"what-if-again-{self._serial}-{info.uid}")
+        self._count(info, info if found is None else found)
+        return found
+
+    def _is_placed(self, uid: str) -> bool:
+        return self._trial.cache.placed(uid) is not None
 
     def _pods_on(self, node: str) -> list[PodInfo]:
         row = self._trial.cache.table.row(node)
         return [] if row is None else list(self._trial.cache.table.pods[row].values())
 
-    def _blocked_by(self, info: PodInfo) -> list[BudgetInTheWay]:
-        """The budgets for which the API server refuses to evict the pod until something changes."""
+    def _evict(self, info: PodInfo, node: str, evicted: list[Evicted], left: list[LeftBehind]) -> None:
+        """As the API server decides it: now, in turns, or not until something changes."""
         covering = [budget for budget in self.budgets if budget.covers(info)]
+        if not covering or (len(covering) == 1 and covering[0].lets_unhealthy_go and not is_healthy(info)):
+            self._move(info, node, evicted, left)
+            return
         for budget in covering:
             budget.wanted += 1
-        blocking = covering if len(covering) > 1 else [budget for budget in covering if budget.allowed <= 0]
-        for budget in blocking:
+        if len(covering) == 1 and covering[0].allowed > 0:
+            covering[0].turns.append((info, node))
+            return
+        for budget in covering:
             budget.blocked += 1
-        return blocking
+        why = "a budget allows no disruption" if len(covering) == 1 else "more than one budget covers it"
+        left.append(LeftBehind(info, node, True, why, tuple([budget.key for budget in covering])))
 
-    def _move(self, info: PodInfo, node: str, evicted: list[tuple[PodInfo, str]], left: list[LeftBehind]) -> None:
+    def _push_off(
+        self, info: PodInfo, node: str, evicted: list[Evicted], left: list[LeftBehind], why: str, seconds: int = 0
+    ) -> None:
+        """Pods of DaemonSets and static ones are not created again."""
+        owner = controller_of(info.pod.metadata)
+        if MIRROR in info.pod.metadata.annotations or (owner is not None and owner.kind == DAEMON_SET):
+            self._trial.remove(info)
+            left.append(LeftBehind(info, node, False, why))
+        else:
+            self._move(info, node, evicted, left, seconds)
+
+    def _move(
+        self, info: PodInfo, node: str, evicted: list[Evicted], left: list[LeftBehind], seconds: int = 0
+    ) -> PodInfo | None:
         self._trial.remove(info)
         if info.is_terminating:
             left.append(LeftBehind(info, node, False, "is being deleted"))
-            return
+            return None
         replacement = self.again(info)
         if replacement is None:
-            left.append(LeftBehind(info, node, False, "has no controller that would create it again"))
+            after = f", after {seconds} s" if seconds else ""
+            left.append(LeftBehind(info, node, False, f"has no controller that would create it again{after}"))
         else:
-            evicted.append((replacement, node))
+            evicted.append(Evicted(replacement, node, seconds))
+        return replacement
+
+    def _count(self, gone: PodInfo, in_its_place: PodInfo) -> None:
+        """Budgets count a ready pod as disrupted from when it leaves until there is a ready one in its place. One that
+        was not ready is not counted, nor is the pod in its place, which may get no further."""
+        budgets = self._counted_by.pop(gone.uid, None)
+        if budgets is None:
+            budgets = [budget for budget in self.budgets if budget.covers(gone)] if is_healthy(gone) else []
+        self._counted_by[in_its_place.uid] = budgets
+        for budget in budgets:
+            budget.missing.pop(gone.uid, None)
+            budget.missing[in_its_place.uid] = None
 
 
 def created_again(info: PodInfo, uid: str) -> PodInfo:
@@ -149,6 +259,13 @@ def created_again(info: PodInfo, uid: str) -> PodInfo:
 def created_again_in(cache: ClusterCache, old: PodInfo, uid: str) -> PodInfo:
     """As ``created_again``, and in this fork the claims that were made for the old pod are made for the new one."""
     return make_claims_again(cache, old, created_again(old, uid))
+
+
+def is_healthy(info: PodInfo) -> bool:
+    """Whether budgets count the pod as ready; one of which nothing is said to be amiss counts as ready."""
+    ready = info.pod.condition("Ready")
+    is_started = bool(info.node_name) and not _is_free_to_go(info)
+    return is_started and (ready is None or ready.status == "True")
 
 
 def _is_free_to_go(info: PodInfo) -> bool:
@@ -171,4 +288,9 @@ def _budget(key: str, written: PodDisruptionBudget) -> BudgetInTheWay | None:
         return None
     if selector.selects_nothing:
         return None
-    return BudgetInTheWay(key, selector, written.namespace, written.status.disruptions_allowed)
+    status = written.status
+    lets_unhealthy_go = (
+        written.spec.unhealthy_pod_eviction_policy == ALWAYS_ALLOW
+        or status.current_healthy >= status.desired_healthy > 0
+    )
+    return BudgetInTheWay(key, selector, written.namespace, status.disruptions_allowed, lets_unhealthy_go)

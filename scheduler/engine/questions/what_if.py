@@ -7,7 +7,7 @@ are tried in the order of the queue: those that wait already (if something chang
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import Final
 
 from scheduler.cluster.pod_info import PodInfo
@@ -35,6 +35,7 @@ from scheduler.engine.questions.device_claims import DeviceClaims, stated_templa
 from scheduler.engine.questions.edits import Consequences, WrongQuestion, priority_classes
 from scheduler.engine.questions.evictions import Evictions
 from scheduler.engine.questions.names import WrongName
+from scheduler.engine.questions.notes import of_evictions
 from scheduler.engine.questions.question import Question, check_question
 from scheduler.engine.questions.refusals import refusals_of
 from scheduler.engine.questions.trial import Basis, Trial, Tried
@@ -92,10 +93,12 @@ class _Prediction:
         self._priorities = Priorities(engine.known_pods, priority_classes(question.edits))
         self._consequences = Consequences(self._priorities)
         self._placements: list[Placement] = []
-        self._placed = self._pending = self._steps = 0
+        self._placed = self._pending = self._steps = self._evicted = 0
         self._chance = self._have_more_waited = False
         self._bound = ""
         self._gangs: set[str] = set()
+        self._seconds: dict[str, int] = {}
+        """By the UID of a pod in place of one that leaves later: how long that stays."""
 
     def run(self) -> Generator[None, None, Answer]:
         question, changes = self._question, self._consequences
@@ -141,8 +144,7 @@ class _Prediction:
                     self._push(record.info, WAITING, "", record.timestamp)
                 if number % _SEARCHED == _SEARCHED - 1:
                     yield
-        for info, node in self._consequences.evicted:
-            self._push(info, EVICTED, node)
+        self._push_evicted()
         for info in self._consequences.added:
             self._push(self._devices.given_to(info), ADDED, "")
         for workload in workloads:
@@ -155,6 +157,15 @@ class _Prediction:
                     self._trial.cache.groups.pending_shown(self._asked.pod(workload, number))
                     if number % _SEARCHED == 0:
                         yield
+
+    def _push_evicted(self) -> None:
+        """Those that are not yet among the pods to be tried."""
+        evicted = self._consequences.evicted
+        for one in evicted[self._evicted :]:
+            self._push(one.pod, EVICTED, one.node)
+            if one.after_seconds:
+                self._seconds[one.pod.uid] = one.after_seconds
+        self._evicted = len(evicted)
 
     def _push(
         self,
@@ -175,6 +186,18 @@ class _Prediction:
     # --- trying -------------------------------------------------------------------------------------------------------
 
     def _place_all(self) -> Generator[None, None, None]:
+        """Try all that are there; then those that leave only after that, and so on."""
+        changes = self._consequences
+        while True:
+            yield from self._place_queued()
+            if self._bound or changes.evictions is None:
+                return
+            if not (yield from changes.evictions.next_to_leave(changes.evicted, changes.left)):
+                changes.evictions.end_turns(changes.left)
+                return
+            self._push_evicted()
+
+    def _place_queued(self) -> Generator[None, None, None]:
         while self._heap:
             if self._is_bounded():
                 return
@@ -209,6 +232,7 @@ class _Prediction:
                     self._push(rest, where, left)
                 return
             self._steps += 1
+            self._mind_turns(info)
             message = self._held_back(info)
             tried = Tried(info, message=message) if message else self._trial.place(info)
             self._note(self._described(tried, origin, left_node))
@@ -228,7 +252,9 @@ class _Prediction:
         message = f"its group {key} needs {needed} pods on nodes at once, and {len(placed)} of {len(members)} found one"
         chance = self._chance  # With other choices all of them might have found one.
         self._placements[first:] = [
-            Placement(one.pod, one.origin, "", one.left_node, message=message, after_chance=chance) if one.node else one
+            Placement(one.pod, one.origin, "", one.left_node, one.after_seconds, message=message, after_chance=chance)
+            if one.node
+            else one
             for one in self._placements[first:]
         ]
 
@@ -266,10 +292,17 @@ class _Prediction:
         gate = self._gates(QueuedPod(info, self._start))
         return "" if gate is None else f"held back by {gate.plugin}: {gate.message}"
 
+    def _mind_turns(self, info: PodInfo) -> None:
+        """Which pods of a budget go first is left to chance, and when the next may go depends on when those are
+        ready."""
+        evictions = self._consequences.evictions
+        self._chance = self._chance or (evictions is not None and info.uid in evictions.in_turns)
+
     def _place(self, info: PodInfo, origin: str, left_node: str) -> Generator[None, None, None]:
+        self._mind_turns(info)
         message = self._held_back(info)
         if message:
-            self._note(Placement(info.key, origin, left_node=left_node, message=message))
+            self._note(Placement(info.key, origin, "", left_node, self._seconds.get(info.uid, 0), message=message))
             return
         tried = yield from self._trial.place_in_steps(info)
         # When victims are gone is a matter of time: here they are at once. Pods that are tried before that may take
@@ -300,6 +333,7 @@ class _Prediction:
             origin=origin,
             node=tried.node,
             left_node=left_node,
+            after_seconds=self._seconds.get(tried.pod.uid, 0),
             allowed_count=len(tried.allowed),
             allowed=tried.allowed[:MAX_NODES_NAMED],
             is_sampled=tried.is_sampled,
@@ -329,21 +363,9 @@ class _Prediction:
         return Room(workload.name, number - workload.count, True, by_node)
 
     def _answer(self, rooms: list[Room]) -> Answer:
-        changes, engine = self._consequences, self._engine
+        changes = self._consequences
         budgets = changes.evictions.in_the_way if changes.evictions is not None else ()
-        notes = []
-        if engine.extenders:
-            notes.append("extenders were not asked")
-        if self._gangs:
-            notes.append("groups were tried as a whole, without preemption and without their topology constraints")
-        if self._have_more_waited:
-            notes.append(f"of the pods that wait only the first {MAX_WAITING} were considered")
-        if self._asked.left_out:
-            names = ", ".join(self._asked.left_out)
-            notes.append(f"volumes of {names} that are provided before their pods are tried were left out")
-        if self._devices.unknown:
-            names = ", ".join(self._devices.unknown)
-            notes.append(f"nothing is known of the ResourceClaimTemplate {names}: no claim was made")
+        still_to_leave = changes.evictions.still_to_leave if changes.evictions is not None else 0
         return Answer(
             nodes=self._trial.cache.view.total_nodes,
             placed=self._placed,
@@ -357,6 +379,18 @@ class _Prediction:
             room=tuple(rooms),
             steps=self._steps,
             bound=self._bound,
-            not_tried=sum(source[0].count - source[1] if source is not None else 1 for *_, source in self._heap),
-            notes=tuple(notes),
+            not_tried=still_to_leave
+            + sum(source[0].count - source[1] if source is not None else 1 for *_, source in self._heap),
+            notes=tuple(self._notes()),
         )
+
+    def _notes(self) -> Iterator[str]:
+        if self._engine.extenders:
+            yield "extenders were not asked"
+        if self._gangs:
+            yield "groups were tried as a whole, without preemption and without their topology constraints"
+        if self._have_more_waited:
+            yield f"of the pods that wait only the first {MAX_WAITING} were considered"
+        yield from self._asked.notes()
+        yield from self._devices.notes()
+        yield from of_evictions(self._consequences.evicted, self._consequences.left)

@@ -118,7 +118,7 @@ def test_a_pod_that_is_put_tolerates_nodes_that_are_not_ready_for_a_while() -> N
     cluster = Cluster()
     cluster.node("n0", cpu="1")
     answer = ask(cluster, _put("p", node="n0"), AddTaint("n0", "node.kubernetes.io/unreachable", "NoExecute"))
-    assert not answer.left
+    assert [one.why for one in answer.left] == ["has no controller that would create it again, after 300 s"]
 
 
 def test_a_pod_that_is_put_is_one_of_this_scheduler_unless_it_names_another() -> None:

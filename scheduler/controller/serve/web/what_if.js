@@ -83,7 +83,7 @@ function shownAnswer(found, question) {
     found.hidden ? element("p", { class: "note" }, `Of namespaces whose pods you may not see: ${found.hidden.placed} placed, ${found.hidden.pending} would wait.`) : "",
     placements.length ? table("What becomes of the pods", ["Pod", "From", "Goes to", "Choice", "Preempts"], placements.map((one) => [
       podLink(one.pod),
-      [one.origin, one.leftNode ? [", ", nodeLink(one.leftNode)] : ""].flat(2),
+      [one.origin, one.afterSeconds ? ` after ${one.afterSeconds} s` : "", one.leftNode ? [", ", nodeLink(one.leftNode)] : ""].flat(2),
       one.node ? nodeLink(one.node) : element("span", {}, "waits: ", named(one.message ?? "")),
       one.allowedCount === 1 ? (one.afterChance ? "by earlier choices" : "certain") : one.allowedCount ? `one of ${one.allowedCount}` : "",
       [listed((one.victims ?? []).map(podLink)), one.hiddenVictims ? `${one.hiddenVictims} not shown` : ""].flat(),
