@@ -119,7 +119,7 @@ def is_claim_template(document: Object) -> bool:
 
 
 def with_defaults(kind: Kind, document: Object, priorities: Mapping[str, PriorityOfClass]) -> Object:
-    """An object other than a pod as the API server keeps it. Raises WrongManifest."""
+    """An object other than a pod as the API server and the controllers keep it. Raises WrongManifest."""
     metadata, spec, status = (document.get(field) or {} for field in ("metadata", "spec", "status"))
     if kind is Kind.NODE and "capacity" in status:
         return {**document, "status": {"allocatable": status["capacity"], **status}}
@@ -129,6 +129,8 @@ def with_defaults(kind: Kind, document: Object, priorities: Mapping[str, Priorit
     if kind is Kind.NAMESPACE:
         labels = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata.get("name")}
         return {**document, "metadata": {**metadata, "labels": labels}}
+    if kind is Kind.PERSISTENT_VOLUME and not status.get("phase"):
+        return {**document, "status": {**status, "phase": "Available"}}  # By the volume controller.
     if kind is Kind.STORAGE_CLASS:
         return {"volumeBindingMode": "Immediate", **document}
     if kind is Kind.REPLICATION_CONTROLLER and not spec.get("selector"):

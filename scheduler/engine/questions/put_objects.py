@@ -40,7 +40,8 @@ def put_object(trial: Trial, edit: PutObject, consequences: Consequences) -> Non
     except InvalidObject as error:
         raise WrongQuestion(str(error)) from error
     except DECODER_ERRORS as error:
-        raise WrongQuestion(f"a {kind.entry.name} can't be read: {type(error).__name__}") from error
+        fault = _fault_in(kind, edit.object) or type(error).__name__
+        raise WrongQuestion(f"a {kind.entry.name} can't be read: {fault}") from error
     checked_name(read.name, f"name of a {kind.entry.name}")
     if kind.entry.namespaced:
         read = with_namespace(read)
@@ -54,6 +55,17 @@ def put_object(trial: Trial, edit: PutObject, consequences: Consequences) -> Non
         _observe(trial, kind, read, consequences)
     except InvalidQuantity as error:
         raise WrongQuestion(f"{kind.entry.name} {shown(read.name)}: {error}") from error
+
+
+def _fault_in(kind: Kind, document: dict[str, Any]) -> str:
+    """The field that is amiss; "" if the object can be read as it stands."""
+    try:
+        decode(kind, msgspec.json.encode(document))
+    except InvalidObject as error:
+        return error.reason
+    except DECODER_ERRORS:
+        return ""
+    return ""
 
 
 def _filled(trial: Trial, kind: Kind, document: dict[str, Any], consequences: Consequences) -> dict[str, Any]:

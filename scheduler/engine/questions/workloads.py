@@ -3,7 +3,7 @@ in ``admission.py``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -12,7 +12,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.questions.admission import Object, PriorityOfClass, WrongManifest, admitted
 from scheduler.engine.questions.names import WrongName, checked_name, shown
 from scheduler.errors import InvalidObject
-from scheduler.objects.kinds import Kind, decode, decode_as
+from scheduler.objects.kinds import READ_KINDS, Kind, decode, decode_as
 from scheduler.objects.meta import ApiObject, OwnerReference
 from scheduler.objects.pod import ClaimVolume, Pod, Volume
 from scheduler.objects.quantity import InvalidQuantity
@@ -95,15 +95,20 @@ def workload_of(
     except (InvalidObject, InvalidQuantity, WrongName) as error:
         raise WrongManifest(str(error)) from error
     except DECODER_ERRORS as error:
-        raise WrongManifest(f"the manifest can't be read: {type(error).__name__}") from error
+        fault = _fault_of_pods(manifest) or type(error).__name__
+        raise WrongManifest(f"{manifest.get('kind')}: its pods can't be read: {fault}") from error
 
 
 def _read(
     manifest: Object, replicas: int | None, priorities: Mapping[str, PriorityOfClass], scheduler_name: str, serial: int
 ) -> Workload:
     kind = manifest.get("kind")
+    if kind not in _WORKLOADS:
+        raise WrongManifest(_not_pods(kind))
     metadata = _mapping(manifest, "metadata")
     name = str(metadata.get("name") or str(metadata.get("generateName", "")).rstrip("-"))
+    if not name:
+        raise WrongManifest(f"the {kind} has no name: state metadata.name")
     checked_name(name, "name")
     namespace = checked_name(str(metadata.get("namespace") or "default"), "namespace")
     spec = _mapping(manifest, "spec")
@@ -112,13 +117,9 @@ def _read(
         template: Object = {"metadata": metadata, "spec": spec}
         owner: tuple[Kind, ApiObject] | None = None
         labels: dict[str, str] = {}
-    elif kind in _OWNERS:
+    else:
         template = _mapping(spec, "template")
         owner, labels = _owner(str(kind), name, namespace, spec, serial)
-    else:
-        raise WrongManifest(
-            f"kind {shown(str(kind))}: pods are made of a Pod, a Deployment, a ReplicaSet, a StatefulSet or a Job"
-        )
     described = template.get("metadata") or {}
     labels = {**(described.get("labels") or {}), **labels}
     ready = admitted(_mapping(template, "spec"), labels, priorities, scheduler_name)
@@ -148,7 +149,10 @@ def _read(
 def _of_a_set(spec: Object, namespace: str) -> Iterator[ClaimTemplate]:
     """The claims of each pod of a StatefulSet, which carry the labels that the set selects."""
     selected = _mapping(spec, "selector").get("matchLabels") or {}
-    for one in spec.get("volumeClaimTemplates") or ():
+    templates = spec.get("volumeClaimTemplates") or ()
+    if not isinstance(templates, Sequence) or not all(isinstance(one, dict) for one in templates):
+        raise WrongManifest("volumeClaimTemplates must be a list of mappings")
+    for one in templates:
         metadata = _mapping(one, "metadata")
         name = checked_name(str(metadata.get("name", "")), "name of a volume claim template")
         claim = _claim({**metadata, "labels": {**(metadata.get("labels") or {}), **selected}}, one, namespace)
@@ -175,6 +179,39 @@ _OWNERS: Final[dict[str, Object]] = {
     "StatefulSet": {"apiVersion": "apps/v1", "kind": "StatefulSet"},
     "Job": {"apiVersion": "batch/v1", "kind": "Job"},
 }
+
+
+_WORKLOADS: Final = ("Pod", *_OWNERS)
+_INSTEAD: Final = {
+    "DaemonSet": "ask about a Pod of its template",
+    "CronJob": "ask about the Job of its jobTemplate",
+}
+"""What to do with a kind of which pods are made otherwise."""
+
+
+def _not_pods(kind: object) -> str:
+    """Why no pods are made of this kind, and what to do with it."""
+    of = "pods are made of a Pod, a Deployment, a ReplicaSet, a StatefulSet or a Job"
+    if not kind:
+        return f"the manifest has no kind: {of}"
+    name = str(kind)
+    instead = _INSTEAD.get(name)
+    if instead is None:
+        is_read = any(name == one.entry.name for one in (*READ_KINDS, Kind.PRIORITY_CLASS))
+        instead = "put it by an edit (--edit FILE)" if is_read else "leave it out, since decisions read no such objects"
+    return f"kind {shown(name)}: {of}; {instead}"
+
+
+def _fault_of_pods(manifest: Object) -> str:
+    """The field of the pods that is amiss; "" if it is none that is read as it stands."""
+    try:
+        template = manifest if manifest["kind"] == "Pod" else manifest["spec"]["template"]
+        decode_as(Pod, msgspec.json.encode({"spec": template["spec"]}))
+    except InvalidObject as error:
+        return error.reason
+    except DECODER_ERRORS:
+        return ""
+    return ""
 
 
 def _uid(kind: object, serial: int) -> str:

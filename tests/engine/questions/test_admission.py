@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.engine.questions.edits import AddTaint, PutObject, WrongQuestion
 from scheduler.testing.documents import pod_json
-from tests import device_documents
+from tests import builders, device_documents
 from tests.engine.driver import Cluster
 from tests.engine.questions.asking import ask, asked, deployment
 
@@ -168,3 +168,62 @@ def test_other_objects_that_are_put_have_the_api_server_s_defaults() -> None:
     manifest = deployment(1, volumes=volumes, resourceClaims=claims)
     (placement,) = ask(cluster, *puts, workloads=asked(manifest)).placements
     assert (placement.message, placement.node) == ("", "n0")
+
+
+def test_a_volume_that_is_put_without_a_status_is_available() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    cluster.show(builders.storage_class("disk", wait=True, provisioner="kubernetes.io/no-provisioner"))
+    cluster.show(builders.claim("data", storage_class="disk"))
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "disk"}
+    volume = {"kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": spec}
+    pod = pod_json("p", cpu="1", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    assert ask(cluster, workloads=asked(pod)).placed == 0
+    assert ask(cluster, PutObject(volume), workloads=asked(pod)).placed == 1
+    released = {**volume, "status": {"phase": "Released"}}
+    assert ask(cluster, PutObject(released), workloads=asked(pod)).placed == 0
+
+
+IS_MADE_OF = "pods are made of a Pod, a Deployment, a ReplicaSet, a StatefulSet or a Job"
+FAULTY: dict[str, Any] = {"containers": [{"name": "c", "resources": {"limits": 5}}]}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "text"),
+    [
+        ({}, f"the manifest has no kind: {IS_MADE_OF}"),
+        ({"kind": "Service", "metadata": {"name": "s"}}, f"kind 'Service': {IS_MADE_OF}; put it by an edit"),
+        ({"kind": "PodGroup"}, f"kind 'PodGroup': {IS_MADE_OF}; put it by an edit (--edit FILE)"),
+        ({"kind": "PriorityClass"}, "put it by an edit (--edit FILE)"),
+        ({"kind": "DaemonSet"}, f"{IS_MADE_OF}; ask about a Pod of its template"),
+        ({"kind": "CronJob"}, "ask about the Job of its jobTemplate"),
+        ({"kind": "Foo"}, f"kind 'Foo': {IS_MADE_OF}; leave it out, since decisions read no such objects"),
+        ({"kind": "Pod"}, "the Pod has no name: state metadata.name"),
+        ({"kind": ["Pod"], "metadata": {"name": "p"}}, "leave it out"),
+        (
+            {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": 5}},
+            "Pod: its pods can't be read: Expected `array`, got `int` - at `$.spec.containers`",
+        ),
+        (
+            deployment(1, containers=[5]),
+            "Deployment: its pods can't be read: Expected `object`, got `int` - at `$.spec",
+        ),
+        (deployment(1, **FAULTY), "at `$.spec.containers[0].resources.limits`"),
+        (deployment(1, volumes=5), "at `$.spec.volumes`"),
+        (
+            {**deployment(1), "kind": "StatefulSet", "spec": {"volumeClaimTemplates": 5}},
+            "volumeClaimTemplates must be a list",
+        ),
+    ],
+)
+def test_a_manifest_that_no_pods_can_be_made_of_is_refused_with_what_to_do(manifest: dict[str, Any], text: str) -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="1")
+    with pytest.raises(WrongQuestion) as error:
+        ask(cluster, workloads=asked(manifest))
+    assert text in str(error.value)
+
+
+def test_a_pod_that_is_put_and_can_not_be_read_is_refused_with_the_field() -> None:
+    with pytest.raises(WrongQuestion, match=r"a Pod can't be read: .* at `\$\.spec\.containers`"):
+        ask(Cluster(), _put("p", containers=5))

@@ -226,7 +226,7 @@ def test_generic_ephemeral_volumes_of_asked_pods_are_made_where_they_can_be() ->
     ("spec", "text"),
     [
         ({"volumeClaimTemplates": [{"metadata": {"name": "Data"}}]}, "name of a volume claim template 'Data' must"),
-        ({"volumeClaimTemplates": [1]}, "the manifest can't be read"),
+        ({"volumeClaimTemplates": [1]}, "volumeClaimTemplates must be a list of mappings"),
         ({"volumeClaimTemplates": [{"metadata": {"name": "a"}, "spec": 1}]}, "spec must be a mapping"),
         ({"ordinals": {"start": "2"}}, "ordinals.start must be a number from 0 on"),
     ],

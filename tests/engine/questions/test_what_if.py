@@ -386,7 +386,11 @@ LOTS = {"allocatable": {"cpu": "lots"}}
         ((), {"workloads": asked(deployment(1, cpu="lots"))}, "is not a quantity"),
         ((), {"workloads": asked(deployment(1, priorityClassName="none"))}, "state spec.priority"),
         ((), {"workloads": asked({"kind": "Pod", "metadata": []})}, "metadata must be a mapping"),
-        ((), {"workloads": asked({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": 3}})}, "read"),
+        (
+            (),
+            {"workloads": asked({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": 3}})},
+            "$.spec.containers`",
+        ),
         ((), {"workloads": asked(*[pod_json("p")] * 101)}, "at most 100"),
     ],
 )
