@@ -35,7 +35,7 @@ from scheduler.engine.questions.device_claims import DeviceClaims, stated_templa
 from scheduler.engine.questions.edits import Consequences, WrongQuestion, priority_classes
 from scheduler.engine.questions.evictions import Evictions
 from scheduler.engine.questions.names import WrongName
-from scheduler.engine.questions.notes import of_evictions
+from scheduler.engine.questions.notes import of_evictions, of_manifests
 from scheduler.engine.questions.question import Question, check_question
 from scheduler.engine.questions.refusals import refusals_of
 from scheduler.engine.questions.trial import Basis, Trial, Tried
@@ -393,4 +393,5 @@ class _Prediction:
             yield f"of the pods that wait only the first {MAX_WAITING} were considered"
         yield from self._asked.notes()
         yield from self._devices.notes()
+        yield from of_manifests(self._question, self._trial.cache.objects)
         yield from of_evictions(self._consequences.evicted, self._consequences.left)

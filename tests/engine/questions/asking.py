@@ -22,9 +22,10 @@ DAEMON = {"ownerReferences": [{"kind": "DaemonSet", "name": "agent", "uid": "ds"
 
 
 def deployment(replicas: int, cpu: str = "1", name: str = "web", **spec: Any) -> dict[str, Any]:
+    resources = {"requests": {"cpu": cpu, "memory": "0"}}
     template = {
         "metadata": {"labels": {"app": name}},
-        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}], **spec},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": resources}], **spec},
     }
     selector = {"matchLabels": {"app": name}}
     return {

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from scheduler.engine.questions.edits import AddTaint, PutObject, WrongQuestion
+from scheduler.objects.namespace import Namespace
 from scheduler.testing.documents import pod_json
+from scheduler.testing.objects import build
 from tests import builders, device_documents
 from tests.engine.driver import Cluster
 from tests.engine.questions.asking import ask, asked, deployment
@@ -227,3 +229,42 @@ def test_a_manifest_that_no_pods_can_be_made_of_is_refused_with_what_to_do(manif
 def test_a_pod_that_is_put_and_can_not_be_read_is_refused_with_the_field() -> None:
     with pytest.raises(WrongQuestion, match=r"a Pod can't be read: .* at `\$\.spec\.containers`"):
         ask(Cluster(), _put("p", containers=5))
+
+
+def test_what_a_limit_range_may_set_is_named_unless_the_containers_state_it() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="4")
+    text = "state no request for cpu, or none for memory: what a LimitRange of the namespace would set was left out"
+    silent = pod_json("silent", cpu="1")
+    assert ask(cluster, workloads=asked(silent, deployment(1))).notes == (f"containers of silent {text}",)
+    limits = {"resources": {"limits": {"cpu": "1", "memory": "1Mi"}}}
+    assert ask(cluster, workloads=asked(deployment(1, containers=[limits]))).notes == ()
+    first = ask(cluster, workloads=asked(deployment(1, initContainers=[{"name": "first"}])))
+    assert first.notes == (f"containers of web {text}",)
+    assert ask(cluster, _put("put")).notes == (f"containers of put {text}",)
+    assert ask(cluster, _put("put", node="n0")).notes == ()
+
+
+def test_a_runtime_class_whose_overhead_is_not_stated_is_named() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="4")
+    answer = ask(cluster, workloads=asked(deployment(1, runtimeClassName="gvisor")))
+    text = "nothing is known of the RuntimeClass 'gvisor': its overhead and its node selector were left out"
+    assert answer.notes == (text,)
+    stated: dict[str, Any] = {"runtimeClassName": "gvisor", "overhead": {"cpu": "4"}}
+    answer = ask(cluster, workloads=asked(deployment(1, **stated)))
+    assert (answer.pending, answer.notes) == (1, ())
+
+
+def test_a_namespace_that_does_not_exist_or_ends_is_named_where_namespaces_are_known() -> None:
+    cluster = Cluster()
+    cluster.node("n0", cpu="4")
+    question = asked(deployment(1))
+    assert ask(cluster, workloads=question).notes == ()
+    cluster.show(build(Namespace, {"metadata": {"name": "shop"}}))
+    text = "no namespace default is there to take pods: the API server refuses them"
+    assert ask(cluster, workloads=question).notes == (text,)
+    new = PutObject({"kind": "Namespace", "metadata": {"name": "default"}})
+    assert ask(cluster, new, workloads=question).notes == ()
+    ending = {"name": "default", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    assert ask(cluster, PutObject({"kind": "Namespace", "metadata": ending}), workloads=question).notes == (text,)

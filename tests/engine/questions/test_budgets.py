@@ -89,6 +89,22 @@ def test_a_number_that_is_none_is_named(value: str) -> None:
         ask(_web(), PutObject(_budget(minAvailable=value)))
 
 
+def test_budgets_stand_in_the_way_of_a_drain() -> None:
+    cluster = Cluster()
+    cluster.nodes_like(2, cpu="8")
+    for number in range(3):
+        cluster.pod(f"web{number}", cpu="1", node="n0", labels={"app": "web"}, metadata=OWNER)
+    cluster.pod("db", cpu="1", node="n0", labels={"app": "db"}, metadata=OWNER)
+    cluster.show(builders.budget("web", {"app": "web"}, allowed=1))
+    cluster.show(builders.budget("db", {"app": "db"}, allowed=0))
+    answer = ask(cluster, Drain("n0"))
+    assert set(nodes_of(answer)) == {"web0", "web1", "web2"}, "in turns"
+    pages = {one.budget: (one.wanted, one.allowed, one.blocked) for one in answer.budgets}
+    assert pages == {"default/web": (3, 1, 0), "default/db": (1, 0, 1)}
+    (left,) = answer.left
+    assert (left.pod, left.stays, left.budgets) == ("default/db", True, ("default/db",))
+
+
 def _drained(status: dict[str, Any], *pods: dict[str, Any], budgets: int = 1, **spec: Any) -> Answer:
     """n0 with these pods is drained, beside a node with room for four of them; the budgets have this status."""
     cluster = Cluster()

@@ -32,7 +32,7 @@ def _cluster(*pods: dict[str, Any]) -> Cluster:
 def test_a_pod_that_tolerates_a_taint_for_a_time_moves_after_it(seconds: int, after: int) -> None:
     answer = ask(_cluster(_for(seconds)), LOST)
     assert [(one.node, one.left_node, one.after_seconds) for one in answer.placements] == [("n1", "n0", after)]
-    expected = (f"1 pod created again after {after} s, until when the old ones tolerate the taint",) if after else ()
+    expected = (f"evicted later: 1 pod, after tolerating the taint for {after} s",) if after else ()
     assert answer.notes == expected
 
 
@@ -53,7 +53,7 @@ def test_pods_that_leave_later_find_what_earlier_ones_have_left() -> None:
     answer = ask(cluster, LOST)
     assert nodes_of(answer) == {"web-2": "n1", "web-1": "n1", "web-0": ""}
     assert [one.after_seconds for one in answer.placements] == [0, 30, 300]
-    assert answer.notes == ("2 pods created again after 30 to 300 s, until when the old ones tolerate the taint",)
+    assert answer.notes == ("evicted later: 2 pods, after tolerating the taint for 30 to 300 s",)
 
 
 def test_a_pod_that_nothing_creates_again_ends_when_it_tolerates_the_taint_no_longer() -> None:

@@ -152,22 +152,6 @@ def test_two_drained_nodes_do_not_take_each_other_s_pods() -> None:
     assert set(nodes_of(ask(cluster, Drain("n0"), Drain("n1"))).values()) == {"n2"}
 
 
-def test_budgets_stand_in_the_way_of_a_drain() -> None:
-    cluster = Cluster()
-    cluster.nodes_like(2, cpu="8")
-    for number in range(3):
-        cluster.pod(f"web{number}", cpu="1", node="n0", labels={"app": "web"}, metadata=OWNER)
-    cluster.pod("db", cpu="1", node="n0", labels={"app": "db"}, metadata=OWNER)
-    cluster.show(builders.budget("web", {"app": "web"}, allowed=1))
-    cluster.show(builders.budget("db", {"app": "db"}, allowed=0))
-    answer = ask(cluster, Drain("n0"))
-    assert set(nodes_of(answer)) == {"web0", "web1", "web2"}, "in turns"
-    pages = {one.budget: (one.wanted, one.allowed, one.blocked) for one in answer.budgets}
-    assert pages == {"default/web": (3, 1, 0), "default/db": (1, 0, 1)}
-    (left,) = answer.left
-    assert (left.pod, left.stays, left.budgets) == ("default/db", True, ("default/db",))
-
-
 @pytest.mark.parametrize(
     "state", [{"deleted": "2026-01-01T00:00:00Z"}, {"status": {"phase": "Pending"}}], ids=["leaving", "not running"]
 )
