@@ -229,7 +229,7 @@ async def test_other_sites_cannot_ask(headers: dict[str, str], status: int) -> N
         (b'{"unknown": 1}', "unknown"),
         (b'{"edits": [{"edit": "explode", "node": "n0"}]}', "explode"),
         (b'{"edits": [{"edit": "drain", "node": "n0", "force": true}]}', "force"),
-        (b'{"workloads": [{"manifest": {}}]}', "must consist of"),
+        (b'{"workloads": [{"manifest": {}}]}', "the manifest has no kind"),
         (b'{"workloads": [{"manifest": {"kind": "Pod", "metadata": {"name": "a\\u001b[31m"}}}]}', "must consist of"),
         (b"{}", "neither pods nor edits"),
         (b'{"configuration": "' + b"x" * 70_000 + b'"}', "characters"),
