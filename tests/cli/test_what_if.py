@@ -125,3 +125,18 @@ def test_a_snapshot_that_is_none_is_refused_or_empty(
     file.write_text(text)
     assert main(["what-if", "--from", str(file), "--drain", "n0"]) == 1
     assert capfd.readouterr().err.startswith("Error: ")
+
+
+def test_pods_that_leave_later_are_shown_with_their_time(
+    snapshot: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    owner = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}]}
+    brief = [{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "tolerationSeconds": 300}]
+    pod = pod_json("brief", cpu="1", node="n0", metadata=owner, tolerations=brief)
+    taint = {"edit": "taint", "node": "n0", "key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
+    edits = tmp_path / "edits.yaml"
+    edits.write_text(json.dumps({"kind": "List", "items": [{"kind": "Pod", **pod}, taint]}))
+    assert main(["what-if", "--from", snapshot, "--no-waiting", "--edit", str(edits)]) == 0
+    printed = " ".join(capfd.readouterr().out.split())
+    assert "default/brief evicted after 300 s, n0 n1" in printed
+    assert "Note: evicted later: 1 pod, after tolerating the taint for 300 s" in printed
