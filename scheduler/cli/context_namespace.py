@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from scheduler.cli.connection import Access
+from scheduler.config.documents import read_value
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.credentials import CredentialSource
 from scheduler.errors import ConfigurationError
@@ -41,8 +40,8 @@ def context_namespace(access: Access, environment: Mapping[str, str] = os.enviro
 
 def _document(path: str) -> dict[str, Any]:
     try:
-        document = yaml.safe_load(Path(path).expanduser().read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        document = read_value(Path(path).expanduser().read_bytes())
+    except (OSError, ConfigurationError):
         return {}
     return document if isinstance(document, dict) else {}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-import yaml
 
 from scheduler.compose import build_engine
+from scheduler.config.documents import read_values
 from scheduler.config.loading import load
 from scheduler.engine.engine import Engine
 from scheduler.errors import ConfigurationError, Fault, InvalidObject
@@ -24,7 +24,8 @@ from scheduler.objects.salvage import DECODER_ERRORS
 
 MAX_FILE_BYTES: Final = 2**30
 MAX_PROFILES: Final = 20
-_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+MAX_REASON: Final = 300
+"""Characters of a message about a file, which may quote from it."""
 _KINDS: Final = {(kind.entry.api_version, kind.entry.name): kind for kind in READ_KINDS}
 
 
@@ -58,10 +59,8 @@ def read_objects(path: str) -> list[ApiObject]:
             kind = _KINDS.get((item.api_version, item.kind))
             if kind is not None:
                 found[kind].append(decode(kind, raw))
-    except InvalidObject as error:
-        raise _fault(f"{path}: {error}") from error
-    except (yaml.YAMLError, *DECODER_ERRORS) as error:
-        raise _fault(f"{path}: {ascii(str(error))[1:-1][:300]}") from error
+    except (InvalidObject, ConfigurationError, *DECODER_ERRORS) as error:
+        raise _fault(f"{path}: {' '.join(str(error).split())[:MAX_REASON]}") from error
     return [obj for objects in found.values() for obj in objects]
 
 
@@ -69,7 +68,7 @@ def _raw_objects(text: bytes) -> Iterator[bytes | msgspec.Raw]:
     if text.lstrip().startswith(b"{"):
         documents: Iterable[bytes] = (text,)
     else:
-        documents = (msgspec.json.encode(one) for one in yaml.load_all(text, Loader=_LOADER) if one is not None)
+        documents = map(msgspec.json.encode, read_values(text))
     for document in documents:
         read = _LIST.decode(document)
         if read.kind.endswith("List") and read.items is not None:

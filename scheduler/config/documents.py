@@ -1,4 +1,4 @@
-"""A configuration file's text as plain values: YAML or JSON, several documents, duplicate keys found.
+"""The text of a file that a user gives as plain values: YAML or JSON, several documents, duplicate keys found.
 
 Scalars follow Kubernetes' reader rather than PyYAML's: no timestamps and no base-60 numbers, so ``1:30`` stays text.
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -81,6 +82,32 @@ def read_documents(text: str | bytes) -> tuple[Document, ...]:
             raise ConfigurationError([Fault("", reason, near=(number, ""))])
         documents.append(Document(content, tuple(duplicates), number))
     return tuple(documents)
+
+
+def read_values(text: bytes) -> Iterator[Any]:
+    """The documents of YAML that has no maximum size, whatever they are; empty ones are left out.
+
+    For files that only their user waits for: a kubeconfig, the objects of a cluster. They are no deeper than a
+    configuration, and their aliases stand for no more values than a text of that size could hold without any. Raises
+    ConfigurationError, also once the first documents have been read.
+    """
+    most = max(len(text), MAX_VALUES)
+    builder = _YamlBuilder(most)
+    try:
+        check_extent(text, most)
+        for node in yaml.compose_all(text, Loader=_LOADER):
+            if (content := builder.build(node, "", 0)) is not None:
+                yield content
+    except (yaml.YAMLError, ValueError) as error:
+        raise ConfigurationError([Fault("", f"is not YAML: {_reason(error)}")]) from None
+
+
+def read_value(text: bytes) -> Any:
+    """The one document of a YAML text, as ``read_values``; None for an empty text. Raises ConfigurationError."""
+    values = list(read_values(text))
+    if len(values) > 1:
+        raise ConfigurationError([Fault("", f"the text has {len(values)} documents, where one is expected")])
+    return values[0] if values else None
 
 
 def kind_of(value: object) -> str:
@@ -172,22 +199,26 @@ def _yaml_documents(text: str) -> list[tuple[Any, list[str]]]:
         check_extent(text)
         nodes = list(yaml.compose_all(text, Loader=_LOADER))
     except (yaml.YAMLError, ValueError) as error:
-        # The parser's name for a text, which has a name of its own for the user.
-        reason = " ".join(str(error).replace('in "<unicode string>",', "at").split())
-        raise ConfigurationError([Fault("", f"error converting YAML to JSON: yaml: {reason}")]) from None
+        raise ConfigurationError([Fault("", f"error converting YAML to JSON: yaml: {_reason(error)}")]) from None
+    builder = _YamlBuilder(MAX_VALUES)
     documents: list[tuple[Any, list[str]]] = []
     for node in nodes:
-        builder = _YamlBuilder()
+        builder.duplicates = []
         documents.append((builder.build(node, "", 0), builder.duplicates))
     return documents
 
 
-def check_extent(text: str) -> None:
+def _reason(error: Exception) -> str:
+    """The parser's message in one line, without its name for a text, which has a name of its own for the user."""
+    return " ".join(re.sub(r'in "<(unicode|byte) string>",', "at", str(error)).split())
+
+
+def check_extent(text: str | bytes, most_events: int = MAX_EVENTS) -> None:
     """Raise ConfigurationError for text that is too deep or has too many parts, before anything is built from it."""
     depth = 0
     for count, event in enumerate(yaml.parse(text, Loader=_LOADER)):
-        if count >= MAX_EVENTS:
-            raise ConfigurationError([Fault("", f"the text has more than {MAX_EVENTS} parts{_at(event)}")])
+        if count >= most_events:
+            raise ConfigurationError([Fault("", f"the text has more than {most_events} parts{_at(event)}")])
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_NESTING:
@@ -207,18 +238,19 @@ def _too_deep(place: str = "") -> Fault:
 
 
 class _YamlBuilder:
-    """Builds one document's values from its nodes, noting duplicate keys by path."""
+    """Builds the values of documents from their nodes, noting duplicate keys by path; ``most`` values in all."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
         self.duplicates: list[str] = []
+        self._most = most
         self._built = 0
 
     def build(self, node: yaml.Node | None, path: str, depth: int) -> Any:
         if depth > MAX_NESTING:
             raise ConfigurationError([_too_deep(_at(node) if node is not None else "")])
         self._built += 1
-        if self._built > MAX_VALUES:
-            raise ConfigurationError([Fault("", f"the text holds more than {MAX_VALUES} values")])
+        if self._built > self._most:
+            raise ConfigurationError([Fault("", f"the text holds more than {self._most} values")])
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path, depth)
         if isinstance(node, yaml.SequenceNode):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.config.documents import read_documents
+from scheduler.config.documents import MAX_EVENTS, MAX_VALUES, read_documents, read_value, read_values
 from scheduler.errors import ConfigurationError
 
 
@@ -113,3 +113,32 @@ def test_aliases_that_multiply_are_refused() -> None:
 def test_bytes_that_are_not_utf8_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="not UTF-8"):
         read_documents(b"a: \xff")
+
+
+def test_a_text_of_any_size_is_read_and_its_aliases_may_not_make_more_of_it_than_its_size() -> None:
+    large = b"[" + b"a, " * (MAX_EVENTS + 1) + b"]"
+    assert [len(value) for value in read_values(large)] == [MAX_EVENTS + 1]
+    shared = b"a: &a [" + b"x, " * 1_000 + b"]\nb: [" + b"*a, " * 50 + b"]\n"
+    (value,) = read_values(shared)
+    assert value["b"] == [value["a"]] * 50
+    with pytest.raises(ConfigurationError, match=f"holds more than {MAX_VALUES} values"):
+        list(read_values(shared + b"c: [" + b"*a, " * 60 + b"]\n"))
+
+
+def test_the_values_of_all_documents_count_together() -> None:
+    one = b"a: &a [" + b"x, " * 1_000 + b"]\nb: [" + b"*a, " * 60 + b"]\n"
+    assert len(list(read_values(one))) == 1
+    for read in (read_values, read_documents):
+        with pytest.raises(ConfigurationError, match=f"holds more than {MAX_VALUES} values"):
+            list(read(one + b"---\n" + one))
+
+
+@pytest.mark.parametrize("text", [b"", b"# nothing\n", b"---\n", b"null"])
+def test_a_text_that_holds_nothing_is_no_value(text: bytes) -> None:
+    assert read_value(text) is None
+
+
+def test_one_value_is_the_only_document() -> None:
+    assert read_value("a: 1\n".encode("utf-16")) == {"a": 1}
+    with pytest.raises(ConfigurationError, match="the text has 2 documents, where one is expected"):
+        read_value(b"a: 1\n---\nb: 2\n")

@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from msgspec import Struct
 
+from scheduler.config.documents import read_value
 from scheduler.controller.late_imports import ONE_AT_A_TIME
 from scheduler.controller.write.connection_settings import ConnectionSettings
 from scheduler.controller.write.kubeconfig import (
@@ -216,11 +216,11 @@ def _document(name: str) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        document = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise _fault(str(path), f"can't be read: {getattr(error, 'strerror', None) or error}") from error
-    except yaml.YAMLError as error:
-        raise _fault(str(path), f"is not YAML: {error}") from error
+        document = read_value(path.read_bytes())
+    except OSError as error:
+        raise _fault(str(path), f"can't be read: {error.strerror or error}") from error
+    except ConfigurationError as error:
+        raise _fault(str(path), str(error)) from error
     if not isinstance(document, dict):
         raise _fault(str(path), "is not a kubeconfig")
     return document

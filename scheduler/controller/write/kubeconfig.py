@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from msgspec import Struct
 
+from scheduler.config.documents import read_value
 from scheduler.errors import ConfigurationError, Fault
 
 TOKEN_FILE: Final = "/var/run/secrets/kubernetes.io/serviceaccount/token"
@@ -25,7 +25,6 @@ AUTHORITY_FILE: Final = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 HOST_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
 PORT_VARIABLE: Final = "KUBERNETES_SERVICE_PORT"
 
-_LOADER: Final = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 _CONTEXT_KEYS: Final = frozenset({"cluster", "user", "namespace"})
 _CLUSTER_KEYS: Final = frozenset(
     {
@@ -66,8 +65,12 @@ def plain_kubeconfig(path: str, context: str) -> Connection | None:
     if os.pathsep in path:
         return None
     try:
-        return _connection(yaml.load(Path(path).read_bytes(), _LOADER), context, Path(path).absolute().parent)
-    except (NotPlain, OSError, yaml.YAMLError, ValueError):
+        document = read_value(Path(path).read_bytes())
+    except (OSError, ConfigurationError):
+        return None
+    try:
+        return _connection(document, context, Path(path).absolute().parent)
+    except (NotPlain, OSError, ValueError):
         return None
 
 

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
+from scheduler.config.documents import read_value
+from scheduler.errors import ConfigurationError
 from scheduler.simulate.apiserver import applying, failures, kinds, patches, pods, protobuf, reviews, scale, tables
 from scheduler.simulate.apiserver.deletion import DeleteOptions
 from scheduler.simulate.apiserver.listing import Listings, ListRequest
@@ -297,8 +299,8 @@ def _json(raw: bytes) -> Any:
 
 def _yaml(raw: bytes) -> Object:
     try:
-        document = msgspec.yaml.decode(raw)
-    except msgspec.DecodeError as error:
+        document = read_value(raw)
+    except ConfigurationError as error:
         raise failures.bad_request(f"error decoding YAML: {error}") from error
     if not isinstance(document, dict):
         raise failures.bad_request("error decoding YAML: expected an object")

@@ -123,10 +123,11 @@ def authority(tmp_path: Path) -> Path:
     ("content", "text"),
     [
         (None, "no such file"),
-        ("a: [", "is not YAML"),
+        ("a: [", "is not YAML: while parsing a flow"),
+        ("a: 1\n---\nb: 2", "2 documents"),
         ("just text", "is not a kubeconfig"),
         ("kind: Config", "contexts"),
-        ("[" * 5000, "is nested too deep"),
+        ("[" * 100_000, "nested deeper than 100 levels (line 1, column 101)"),
     ],
 )
 async def test_a_bad_kubeconfig_is_one_clear_line(tmp_path: Path, content: str | None, text: str) -> None:
