@@ -10,8 +10,6 @@ from enum import Enum
 from typing import Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
-import structlog
-
 from scheduler.controller.late_imports import ONE_AT_A_TIME
 from scheduler.controller.write.answers import no_answer
 from scheduler.controller.write.begun import BegunWrite, WriteEnd, answer_of
@@ -30,8 +28,6 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 SCHEDULER_CONNECTIONS = 256
 """Maximum of open connections: more than all writes under way and all watches together."""
-
-log = structlog.get_logger()
 
 
 class OpenAnswer(Protocol):
@@ -237,6 +233,10 @@ class ApiClient:
         try:
             await self._reload(stale)
         except ApiError as error:
+            # Imported here: commands that ask the API server a question write no log.
+            import structlog
+
+            log = structlog.get_logger()
             log.warning("Credentials could not be loaded again; the last ones stay in use", error=error.message)
 
     async def _send_directly(self, credentials: Credentials, write: Outgoing, departure: Departure | None) -> Answer:
