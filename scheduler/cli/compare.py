@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -38,9 +39,11 @@ class Comparison:
         self._waits = Waits()
         self._victims: set[str] = set()
         self._notes: dict[str, None] = {}
+        self._names: dict[str, None] = {}
+        """The scheduler names of the pods that the recorded configuration had to place."""
         self._other: Otherwise
 
-    def begin(self, _recorded: Replay, beginning: Beginning) -> None:
+    def begin(self, recorded: Replay, beginning: Beginning) -> None:
         """Raises ConfigurationError, also for extenders: they can't be asked."""
         # The gates are flags of the process, and no part of the file: without them groups would be none.
         gates = parse_feature_gates(beginning.configurations[-1].gates)
@@ -49,7 +52,9 @@ class Comparison:
             raise ConfigurationError([Fault("extenders", "can't be asked about a recording")])
         replay = Replay(self._maker)
         replay.begin(beginning, instead=self._maker.made_of(configuration))
-        self._waits, self._victims, self._notes = Waits(), set(), {}
+        self._waits, self._victims, self._notes, self._names = Waits(), set(), {}, {}
+        for info in recorded.engine.known_pods:
+            self._name(info.pod, recorded)
         self._other = Otherwise(replay.engine)
 
     def watch(self, replay: Replay, recorded: RecordedInput) -> None:
@@ -57,6 +62,7 @@ class Comparison:
         input_, now = recorded.input, recorded.now
         if isinstance(input_, ObjectObserved) and isinstance(input_.object, Pod):
             self._waits.seen(input_.object, now)
+            self._name(input_.object, replay)
         elif isinstance(input_, ObjectObserved) and isinstance(input_.object, ResourceClaim):
             self._notes[_CLAIMS] = None
         elif isinstance(input_, ExtenderAnswered):
@@ -71,8 +77,16 @@ class Comparison:
         elif not isinstance(input_, NewConfiguration):
             self._other.apply(input_, now, self._victims)
 
+    def _name(self, pod: Pod, recorded: Replay) -> None:
+        if not pod.is_assigned and pod.scheduler_name in recorded.engine.profiles:
+            self._names[pod.scheduler_name] = None
+
     def notes(self, stretch: Stretch) -> list[str]:
         """What the outcomes leave out."""
+        profiles = self._other.engine.profiles
+        foreign = [name for name in self._names if name not in profiles]
+        if foreign:
+            self._notes[_foreign(foreign, profiles)] = None
         if stretch.replay.engine.cache.objects.all_of(ResourceClaim):
             self._notes[_CLAIMS] = None
         if stretch.difference is not None:
@@ -86,6 +100,13 @@ class Comparison:
             self._other.finish(replay.last)
         recorded = outcomes_of(replay.engine, self._waits, len(self._victims))
         return recorded, outcomes_of(self._other.engine, self._other.waits, self._other.victims)
+
+
+def _foreign(names: Iterable[str], profiles: Iterable[str]) -> str:
+    return (
+        f"no profile of the other configuration is for pods of scheduler {', '.join(names)}, which go where the recorded "
+        f"ones are, and count neither as placed nor as waiting: its profiles are {', '.join(profiles)}"
+    )
 
 
 def compare(place: Path, text: bytes | None, until: Until | None, classes: PluginClasses, as_json: bool) -> int:
@@ -132,4 +153,4 @@ def _print(file: str, recorded: Outcomes, other: Outcomes, notes: list[str]) -> 
         rows.add_row(f"{escape(name)}, largest pod that fits", largest, largest_there)
     console.print(rows)
     for note in notes:
-        console.print(f"Note: {note}")
+        console.print(f"Note: {escape(note)}")

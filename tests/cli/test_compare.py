@@ -133,3 +133,20 @@ def test_damaged_files_are_named_and_the_others_are_compared(
     captured = capsys.readouterr()
     assert captured.err.startswith(f"Error: {damaged}")
     assert "pods placed" in captured.out
+
+
+def test_a_configuration_without_a_profile_for_the_recorded_pods_is_noted_with_its_profiles(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded(tmp_path / "recording")
+    config = tmp_path / "config.yaml"
+    config.write_text(DEFAULTS + "profiles: [{schedulerName: packing}, {schedulerName: spreading}]\n")
+    _, after = outcomes(capsys, tmp_path / "recording", config)
+    assert (after["placed"], after["waiting"]) == (0, 0)
+    assert main(["replay", str(tmp_path / "recording"), "--config", str(config)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Note: no profile of the other configuration is for pods of scheduler tandem-scheduler," in shown
+    assert shown.endswith("its profiles are packing, spreading")
+    config.write_text(DEFAULTS + "profiles: [{schedulerName: packing}, {schedulerName: tandem-scheduler}]\n")
+    assert main(["replay", str(tmp_path / "recording"), "--config", str(config)]) == 0
+    assert "Note:" not in capsys.readouterr().out
