@@ -104,8 +104,8 @@ class Comparison:
 
 def _foreign(names: Iterable[str], profiles: Iterable[str]) -> str:
     return (
-        f"no profile of the other configuration is for pods of scheduler {', '.join(names)}, which go where the recorded "
-        f"ones are, and count neither as placed nor as waiting: its profiles are {', '.join(profiles)}"
+        f"no profile of the other configuration is for pods of scheduler {', '.join(names)}, which go where the "
+        f"recorded ones are, and count neither as placed nor as waiting: its profiles are {', '.join(profiles)}"
     )
 
 

@@ -26,6 +26,8 @@ MAX_FILE_BYTES: Final = 2**30
 MAX_PROFILES: Final = 20
 MAX_REASON: Final = 300
 """Characters of a message about a file, which may quote from it."""
+MAX_KINDS: Final = 5
+"""Kinds that a message names."""
 _KINDS: Final = {(kind.entry.api_version, kind.entry.name): kind for kind in READ_KINDS}
 
 
@@ -43,7 +45,7 @@ def read_objects(path: str) -> list[ApiObject]:
     """The objects of a file that decisions read, in the order of first lists; others are left out.
 
     The file is what ``kubectl get -o json`` or ``-o yaml`` writes: Lists, or objects one by one. Raises
-    ConfigurationError.
+    ConfigurationError, also for a file without any: an answer about no cluster at all would look like one about yours.
     """
     try:
         with Path(path).open("rb") as file:
@@ -53,15 +55,30 @@ def read_objects(path: str) -> list[ApiObject]:
     if len(text) > MAX_FILE_BYTES:
         raise _fault(f"{path} has more than {MAX_FILE_BYTES} bytes")
     found: dict[Kind, list[ApiObject]] = {kind: [] for kind in READ_KINDS}
+    others: dict[str, None] = {}
     try:
         for raw in _raw_objects(text):
             item = _ITEM.decode(raw)
             kind = _KINDS.get((item.api_version, item.kind))
             if kind is not None:
                 found[kind].append(decode(kind, raw))
+            else:
+                others[f"{item.kind or '(no kind)'} of {item.api_version or '(no apiVersion)'}"] = None
     except (InvalidObject, ConfigurationError, *DECODER_ERRORS) as error:
         raise _fault(f"{path}: {' '.join(str(error).split())[:MAX_REASON]}") from error
-    return [obj for objects in found.values() for obj in objects]
+    objects = [obj for each in found.values() for obj in each]
+    if not objects:
+        raise _fault(f"{path}: {_why_none(list(others))}")
+    return objects
+
+
+def _why_none(others: list[str]) -> str:
+    """What is in a file without an object that decisions read."""
+    if not others:
+        return "there is no object in it"
+    more = f" and {len(others) - MAX_KINDS} more" if len(others) > MAX_KINDS else ""
+    listed = ", ".join(name[:MAX_REASON] for name in others[:MAX_KINDS])
+    return f"there is no object in it that decisions read, such as a Pod or a Node of v1, but {listed}{more}"
 
 
 def _raw_objects(text: bytes) -> Iterator[bytes | msgspec.Raw]:

@@ -188,8 +188,9 @@ def stretches_of(
             yield Stretch(About("", "", ""), [path], Replay(make), problem=str(error))
             continue
         with segment:
-            # Before the first one there is nothing: its beginning is the nearest that can be shown.
-            if path != paths[0] and not _begins_before(segment, until):
+            if path == paths[0]:
+                _check_begun(segment, until)
+            elif not _begins_before(segment, until):
                 break
             if stretch is not None and _follows(stretch, segment):
                 stretch.paths.append(path)
@@ -217,6 +218,15 @@ def stretches_of(
 
 def _begins_before(segment: Segment, until: Until | None) -> bool:
     return until is None or until.wall is None or segment.beginning.at.wall <= until.wall
+
+
+def _check_begun(first: Segment, until: Until | None) -> None:
+    """Raise ConfigurationError for a time before the recording, of which nothing is known. In the second in which it
+    begins, its beginning is shown: answers name their time in whole seconds, and it may be asked about by that."""
+    begins = first.beginning.at.wall // 10**9
+    if until is not None and until.wall is not None and until.wall // 10**9 < begins:
+        shown = f"{datetime.fromtimestamp(begins, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        raise ConfigurationError([Fault("--until", f"the time is before the recording, which begins at {shown}")])
 
 
 def _play(stretch: Stretch, segment: Segment, until: Until | None, watch: Watch | None) -> bool:

@@ -109,7 +109,7 @@ def test_a_process_of_its_own_asks_about_the_moment_of_an_attempt(folder: Path) 
     assert "3 Insufficient cpu" in done.stdout
     done = tandem("why", "huge", "--from", folder / "recording", "--until", "2000-01-01T00:00:00Z")
     assert done.returncode == 1
-    assert "default/huge is not known there" in done.stderr
+    assert "--until: the time is before the recording, which begins at 20" in done.stderr
 
 
 def asked(capfd: pytest.CaptureFixture[str], *words: str | Path) -> str:
@@ -167,9 +167,11 @@ def fullest(page: dict[str, Any]) -> set[str]:
 
 
 def test_a_moment_of_a_recording_is_asked_about(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Before the first list there is no node; when the attempt at a pod is over, its CPU is taken."""
+    """In the second of its beginning there is no node; when the attempt at a pod is over, its CPU is taken."""
     recording = ("--from", folder / "recording")
-    assert answered(capfd, "capacity", *recording, "--until", "2000-01-01T00:00:00Z")["pools"] == []
+    assert main(["capacity", *map(str, recording), "--until", "2000-01-01T00:00:00Z"]) == 1
+    begins = capfd.readouterr().err.rpartition(" ")[2].strip()
+    assert answered(capfd, "capacity", *recording, "--until", begins)["pools"] == []
     (pool,) = answered(capfd, "capacity", *recording, "--until", "default/p0")["pools"]
     assert 2_000 <= pool["resources"]["cpu"]["free"] <= 11_000
     assert "Attempt 1" in asked(capfd, "why", "p0", *recording, "--until", "default/p0")
@@ -191,6 +193,8 @@ def test_a_damaged_end_is_named_and_the_rest_answers(
         (("--from", "objects.json", "--until", "default/p3"), "it has one moment"),
         (("--from", "recording", "--until", "default/none"), "no attempt at pod default/none is in this recording"),
         (("--from", "recording", "--until", "soon"), "is neither a time"),
+        (("--from", "recording", "--until", "2000-01-01T00:00:00Z"), "before the recording, which begins at 20"),
+        (("--from", "snapshot", "--until", "2000-01-01T00:00:00Z"), "before the recording, which begins at 20"),
         (("--until", "default/p3"), "belongs to --from"),
         (("--from", "absent"), "open "),
         (("--from", "recording", "--server", "http://127.0.0.1:1"), "exclude each other"),
@@ -200,7 +204,7 @@ def test_a_damaged_end_is_named_and_the_rest_answers(
 def test_a_place_that_can_not_be_asked_is_one_line(
     folder: Path, words: tuple[str, ...], text: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    places = ("objects.json", "recording", "absent")
+    places = ("objects.json", "recording", "snapshot", "absent")
     assert main(["queue", *(str(folder / word) if word in places else word for word in words)]) == 1
     printed = capfd.readouterr().err
     assert printed.startswith("Error: ") and text in printed
@@ -214,3 +218,12 @@ def test_what_can_not_be_replayed_is_one_line(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
     done = tandem("replay", tmp_path, "--until", "soon")
     assert "is neither a time" in done.stderr
+
+
+def test_a_replay_until_before_the_recording_says_so_and_writes_nothing(folder: Path, tmp_path: Path) -> None:
+    early = ("--until", "2000-01-01T00:00:00Z")
+    for more in ((), ("--anonymise", tmp_path / "anonymous"), ("--config", folder / "packing.yaml")):
+        done = tandem("replay", folder / "recording", *early, *more)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("Error: --until: the time is before the recording, which begins at 20")
+    assert not any(tmp_path.iterdir())
