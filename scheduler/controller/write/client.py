@@ -234,10 +234,12 @@ class ApiClient:
             await self._reload(stale)
         except ApiError as error:
             # Imported here: commands that ask the API server a question write no log.
-            import structlog
+            with ONE_AT_A_TIME:
+                import structlog
 
-            log = structlog.get_logger()
-            log.warning("Credentials could not be loaded again; the last ones stay in use", error=error.message)
+            structlog.get_logger().warning(
+                "Credentials could not be loaded again; the last ones stay in use", error=error.message
+            )
 
     async def _send_directly(self, credentials: Credentials, write: Outgoing, departure: Departure | None) -> Answer:
         def send(_: Credentials) -> Awaitable[Answer]:
