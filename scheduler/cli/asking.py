@@ -16,6 +16,7 @@ from scheduler.cli.complaint import complain
 from scheduler.cli.connection import Access, Unanswered, fetch
 from scheduler.cli.options import Options, option, switch
 from scheduler.cli.printable import printable_page
+from scheduler.cli.tables import terminal
 from scheduler.config.names import OWN_NAMESPACE
 from scheduler.errors import ConfigurationError, Fault
 
@@ -168,7 +169,7 @@ def show_page(
     if as_json:
         print(msgspec.json.format(body, indent=2).decode())
         return 0
-    console = Console()
+    console = terminal()
     if source.is_past:
         console.print(f"At {source.at:%Y-%m-%dT%H:%M:%SZ}")
     try:

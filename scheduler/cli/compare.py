@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from rich.console import Console
 from rich.markup import escape
 
 from scheduler.cli.complaint import complain
 from scheduler.cli.recorded import Maker, Stretch, Until, stretches
-from scheduler.cli.tables import table
+from scheduler.cli.tables import table, terminal
 from scheduler.config.feature_gates import parse_feature_gates
 from scheduler.config.loading import load
 from scheduler.engine.recording.door import Beginning, NewConfiguration, NextPod
@@ -132,7 +131,7 @@ def compare(place: Path, text: bytes | None, until: Until | None, classes: Plugi
 
 
 def _print(file: str, recorded: Outcomes, other: Outcomes, notes: list[str]) -> None:
-    console = Console()
+    console = terminal()
     console.print(f"[bold]{escape(file)}[/bold]")
     rows = table("", "Recorded", "Other")
     rows.add_row("pods placed", str(recorded.placed), str(other.placed))

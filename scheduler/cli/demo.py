@@ -7,10 +7,9 @@ import signal
 from dataclasses import dataclass
 from typing import Final
 
-from rich.console import Console
-
 from scheduler.cli.complaint import complain
 from scheduler.cli.options import Options, switch
+from scheduler.cli.tables import terminal
 from scheduler.simulate.demo import DemoFailure, run_demo
 
 TERMINATED: Final = 128 + signal.SIGTERM
@@ -41,4 +40,4 @@ async def _until_terminated(*, serve: bool) -> int:
     assert running is not None
     for number in (signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, running.cancel)
-    return await run_demo(Console(), serve=serve)
+    return await run_demo(terminal(), serve=serve)

@@ -16,6 +16,7 @@ from scheduler.cli.commands import BY_NAME, COMMANDS, Command
 from scheduler.cli.complaint import complain
 from scheduler.cli.flags import FLAGS, Flag
 from scheduler.cli.options import Declared, Options, Takes, declared_by
+from scheduler.cli.tables import terminal
 from scheduler.cli.version import KUBERNETES
 from scheduler.config.suggestions import did_you_mean
 
@@ -31,7 +32,7 @@ EXIT_CODES: Final[Mapping[int, str]] = {
 
 def show_help(name: str, console: Console | None = None) -> None:
     """Print the commands. ``name``: what the user typed to get here."""
-    console = console or Console()
+    console = console or terminal()
     console.print(f"\n [bold]Usage:[/bold] {name} COMMAND [OPTIONS]\n")
     console.print(
         f" Tandem: a second scheduler for Kubernetes that decides exactly as kube-scheduler {KUBERNETES}, and explains "
@@ -53,7 +54,7 @@ def refuse_command(word: str, name: str) -> int:
 
 def show_command_help(command: Command, name: str, console: Console | None = None) -> None:
     """Print what a command does, and its options, a panel for each class that declares some."""
-    console = console or Console()
+    console = console or terminal()
     kind = Options if command.reads_words else command.options()
     declared = [one for _, _, one in declared_by(kind)]
     arguments = [one.metavar for one in declared if one.takes is Takes.ARGUMENT]
@@ -85,7 +86,7 @@ def _written(one: Declared) -> str:
 
 def show_run_help(console: Console | None = None) -> None:
     """Print the flags that work, by section, and the names of those that are only accepted."""
-    console = console or Console()
+    console = console or terminal()
     console.print("\n [bold]Usage:[/bold] tandem run [FLAGS]\n")
     console.print(
         " Schedule pods until stopped (SIGTERM or SIGINT: binds under way are settled, the Lease is given back).\n"

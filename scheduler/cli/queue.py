@@ -22,7 +22,7 @@ from scheduler.cli.context_namespace import context_namespace
 from scheduler.cli.groups import print_waiting_groups
 from scheduler.cli.options import option, seconds, switch
 from scheduler.cli.printable import printable_page
-from scheduler.cli.tables import age, merged, table
+from scheduler.cli.tables import age, merged, table, terminal
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.page_limits import MAX_WAITING_LISTED
 
@@ -181,7 +181,7 @@ def _watch(
     document a line. A failed request is named once, and the next one is tried."""
     shown: Any = None
     # Ends the command, without a traceback, once the reader of its output has closed it.
-    console = Console()
+    console = terminal()
     while True:
         try:
             body = source.fetch(path, None)

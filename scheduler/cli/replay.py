@@ -19,6 +19,7 @@ from scheduler.cli.complaint import complain
 from scheduler.cli.options import argument, option
 from scheduler.cli.prepare import read_configuration
 from scheduler.cli.recorded import Maker, Stretch, classes_of, stretches, until_of, why_not_provable
+from scheduler.cli.tables import terminal
 from scheduler.messages.now import Now
 
 SAME, DIFFERENT, NOT_PROVABLE = 0, 1, 2
@@ -98,7 +99,7 @@ def _report(stretch: Stretch) -> dict[str, Any]:
 
 
 def _print(report: dict[str, Any]) -> None:
-    console = Console(soft_wrap=True, highlight=False)
+    console = terminal(soft_wrap=True, highlight=False)
     files = report["files"]
     console.print(f"[bold]{escape(files[0])}[/bold]" + (f" and {len(files) - 1} more" if len(files) > 1 else ""))
     for note in report["notes"]:

@@ -1,14 +1,25 @@
-"""The tables of ``tandem why`` and ``tandem queue``: formats of rows, times, events and names."""
+"""The terminal and the tables that commands print: formats of rows, times, events and names."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+
+def terminal(*, soft_wrap: bool = False, highlight: bool = True) -> Console:
+    """Standard output. A width of 0, as COLUMNS has it where a terminal doesn't know its own, is none: rich takes it at
+    its word."""
+    console = Console(soft_wrap=soft_wrap, highlight=highlight)
+    if console.width < 1:
+        console.width = shutil.get_terminal_size().columns
+    return console
 
 
 def short(time: str) -> str:

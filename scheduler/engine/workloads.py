@@ -101,8 +101,10 @@ def _standing(engine: Engine, info: PodInfo) -> tuple[str, str, str]:
     """Place, plugins and message: what pods have in common that wait for the same reason."""
     for record in _records(engine, info):
         place = engine.queue.place_of(record).value
-        plugins = record.gating_plugin or ", ".join(sorted(record.rejectors))
-        return place, plugins, last_message(engine, record)
+        if record.gating_plugin:
+            # What holds it back now; its last attempt, if there was one, was before.
+            return place, record.gating_plugin, ", ".join(record.gating_reasons)
+        return place, ", ".join(sorted(record.rejectors)), last_message(engine, record)
     ours = info.pod.spec.scheduler_name in engine.profiles
     return ("being bound" if ours else f"of scheduler {info.pod.spec.scheduler_name}"), "", ""
 

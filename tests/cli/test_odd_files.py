@@ -1,7 +1,8 @@
-"""Files of objects with quantities that are none, and files without objects."""
+"""Files of objects that are seldom: quantities that are none, no objects at all, gated workloads."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,24 @@ def test_a_file_without_an_object_that_decisions_read_is_an_error(
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith(f"Error: --from: {file}: ") and printed.err.rstrip().endswith(reason)
+
+
+def test_pods_of_a_workload_that_a_gate_holds_have_its_reason_in_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    owner = "{apiVersion: batch/v1, kind: Job, name: train, uid: j, controller: true}"
+    spec = "{schedulerName: s, schedulingGates: [{name: example.com/quota}], containers: [{name: c}]}"
+    file = tmp_path / "objects.yaml"
+    file.write_text(
+        "---\n".join(
+            f"apiVersion: v1\nkind: Pod\nmetadata: {{name: p{number}, namespace: default, uid: u{number}, "
+            f"ownerReferences: [{owner}]}}\nspec: {spec}\n"
+            for number in range(2)
+        )
+    )
+    assert main(["why", "job/train", "--from", str(file), "--json"]) == 0
+    (group,) = json.loads(capsys.readouterr().out)["waiting"]
+    assert (group["count"], group["rejectedBy"]) == (2, "SchedulingGates")
+    assert main(["queue", "--from", str(file)]) == 0
+    assert f"SchedulingGates: {group['message']}" in capsys.readouterr().out
+    assert "example.com/quota" in group["message"]
