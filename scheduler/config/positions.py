@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from typing import Any, Final
@@ -18,6 +19,7 @@ Position = tuple[int, int]
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NAMED: Final = re.compile(r'(?:unknown|duplicate) field "([^"]+)"')
 _PLUGIN: Final = re.compile(r'"([^"]+)" does not exist')
+_SAID: Final = re.compile(r" \(line (\d+), column (\d+)\)\Z")
 _LAST_STEP: Final = re.compile(r"(\.[^.\[\]]+|\[[^\]]*\]|^[^.\[\]]+)\Z")
 
 
@@ -64,18 +66,28 @@ class Positions:
 
 
 def placed(faults: tuple[Fault, ...], text: str, name: str) -> tuple[Fault, ...]:
-    """The faults with ``FILE:LINE:COLUMN`` at the end of their messages, where they have a place in the text."""
-    try:
-        # The composer recurses as deep as the text does, on the C library's stack.
+    """The faults with ``FILE:LINE:COLUMN`` at the end of their messages, where they have a place in the text; with
+    ``FILE`` where it is the whole text that is at fault."""
+    positions: Positions | None = None
+    # The composer recurses as deep as the text does, on the C library's stack.
+    with contextlib.suppress(ConfigurationError, yaml.YAMLError, ValueError):
         check_extent(text)
         positions = Positions(text)
-    except (ConfigurationError, yaml.YAMLError, ValueError):
-        return faults
     answer = []
     for fault in faults:
-        places = ", ".join(f"{name}:{line}:{column}" for line, column in positions.of(fault))
-        answer.append(Fault(fault.path, f"{fault.message} ({places})") if places else fault)
+        places = () if positions is None else positions.of(fault)
+        shown = ", ".join(f"{name}:{line}:{column}" for line, column in places)
+        if shown:
+            answer.append(Fault(fault.path, f"{fault.message} ({shown})"))
+        else:
+            answer.append(fault if fault.path else Fault("", _with_file(fault.message, name)))
     return tuple(answer)
+
+
+def _with_file(message: str, name: str) -> str:
+    """The message of a fault of a whole text, which may end with a line and a column."""
+    said = _SAID.search(message)
+    return f"{message} ({name})" if said is None else f"{message[: said.start()]} ({name}:{said[1]}:{said[2]})"
 
 
 def _walk(node: Any, path: str) -> Iterator[tuple[str, yaml.Node]]:
