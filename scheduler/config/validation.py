@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from scheduler.config import validators
@@ -11,8 +11,9 @@ from scheduler.config.default_plugins import GATE_OF
 from scheduler.config.extender_validation import extender_faults
 from scheduler.config.feature_gates import FeatureGates
 from scheduler.config.field_faults import duplicate, invalid, required, too_many
-from scheduler.config.points import PluginSet, Point
+from scheduler.config.points import EVERY_PLUGIN, PluginSet, Point
 from scheduler.config.rendering import public_form
+from scheduler.config.suggestions import did_you_mean
 from scheduler.config.types import (
     API_VERSION,
     ClientConnection,
@@ -51,6 +52,27 @@ BOTH_SCHEDULE = "where it runs too, both schedule the same pods"
 def warnings(configuration: KubeSchedulerConfiguration, gates: FeatureGates) -> tuple[str, ...]:
     """Warnings about valid settings that are most likely mistakes."""
     return tuple(_warnings(configuration, gates))
+
+
+def unknown_plugins(configuration: KubeSchedulerConfiguration, known: Collection[str]) -> tuple[str, ...]:
+    """Warnings about arguments for plugins, and disabled plugins, that are not among the ``known``: kube-scheduler
+    takes them, and they do nothing."""
+    return tuple(_unknown_plugins(configuration, known))
+
+
+def _unknown_plugins(configuration: KubeSchedulerConfiguration, known: Collection[str]) -> Iterator[str]:
+    for index, profile in enumerate(configuration.profiles):
+        named = [(f"pluginConfig[{place}]", config.name) for place, config in enumerate(profile.plugin_config)]
+        sets = {
+            "multiPoint": profile.plugins.multi_point,
+            **{point.value: profile.plugins.at(point) for point in Point},
+        }
+        for name, plugin_set in sets.items():
+            disabled = enumerate(plugin_set.disabled)
+            named += [(f"plugins.{name}.disabled[{place}]", entry.name) for place, entry in disabled]
+        for path, name in named:
+            if name != EVERY_PLUGIN and name not in known:
+                yield f'profiles[{index}].{path}: ignored: plugin "{name}" does not exist{did_you_mean(name, known)}'
 
 
 def _faults(configuration: KubeSchedulerConfiguration) -> Iterator[Fault]:

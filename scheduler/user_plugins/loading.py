@@ -82,6 +82,11 @@ def load_user_plugins(
     return found
 
 
+def installed_names() -> frozenset[str]:
+    """The names of the plugins that installed packages offer."""
+    return frozenset({offer.name for offer in entry_points(group=ENTRY_POINT_GROUP)})
+
+
 def class_at(path: str) -> type[Plugin]:
     """The plugin class at ``module:Class``. Imports the module; raises Unloadable."""
     module_name, _, qualified_name = path.partition(":")

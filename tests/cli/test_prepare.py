@@ -1,5 +1,6 @@
 """From flags and a file to the settings of the shell."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -196,3 +197,33 @@ profiles:
     ):
         assert sum(part in fault for fault in found) == 1, found
     assert all(":" in fault.rpartition("(")[2] for fault in found), found
+
+
+def test_arguments_for_plugins_that_do_not_exist_and_such_that_are_disabled_are_warned_of(
+    tmp_path: Path, config: Callable[[str], str]
+) -> None:
+    own = "---\napiVersion: tandem.scheduling/v1alpha1\nkind: TandemConfiguration\n"
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    (plugins / "prepared_rack.py").write_text(
+        "from scheduler.plugin import PerNodeFilter\n"
+        "class Rack(PerNodeFilter):\n"
+        "    def filter_one(self, state, pod, node, node_view):\n"
+        "        return None\n"
+    )
+    text = (
+        "profiles:\n- schedulerName: a\n"
+        "  pluginConfig: [{name: NodeResourcesFitt}, {name: Rack}, {name: GangScheduling}, {name: Xyzzy}]\n"
+        "  plugins:\n    multiPoint: {disabled: [{name: ImageLocalty}, {name: Rack}]}\n"
+        '    score: {disabled: [{name: "*"}, {name: Rak}], enabled: [{name: NodeResourcesFit}]}\n'
+    )
+    own += "plugins: [{name: Rack, path: 'prepared_rack:Rack'}]\n"
+    ignored = [
+        ("pluginConfig[0]", "NodeResourcesFitt", ' (did you mean "NodeResourcesFit"?)'),
+        ("pluginConfig[3]", "Xyzzy", ""),
+        ("plugins.multiPoint.disabled[0]", "ImageLocalty", ' (did you mean "ImageLocality"?)'),
+        ("plugins.score.disabled[1]", "Rak", ' (did you mean "Rack"?)'),
+    ]
+    assert prepared(config(text + own), f"--plugin-folder={plugins}").warnings == tuple(
+        f'profiles[0].{path}: ignored: plugin "{name}" does not exist{meant}' for path, name, meant in ignored
+    )
