@@ -202,17 +202,35 @@ def _details(page: Object) -> list[str]:
     return list(findings[0]["lines"]) if findings else []
 
 
+def _name(part: Object) -> str:
+    name: str = part["pod"].partition("/")[2]
+    return name
+
+
+def _fate(left: Object) -> str:
+    """What becomes of a pod of a drained node that goes to no other one."""
+    if left["stays"]:
+        return "would stay"
+    if left["why"] == "is being deleted":
+        return "are being deleted anyway"
+    return "would end for good, since no controller makes them again"
+
+
 def drain_in_words(answer: Object) -> str:
     """Where a drained node's pods would go, and which would wait, in a sentence."""
     moved = [one for one in answer.get("placements", []) if one["origin"] == "evicted"]
-    going = [f"{one['pod'].partition('/')[2]} to {one['node']}" for one in moved if one.get("node")]
-    parts = [f"{len(going)} of its {len(moved)} pods would move" + (f" ({', '.join(going)})" if going else "")]
-    ends = [one["pod"].partition("/")[2] for one in answer.get("left", []) if not one["stays"]]
-    if ends:
-        parts.append(f"would end for good, since no controller makes them again: {', '.join(ends)}")
+    going = [f"{_name(one)} to {one['node']}" for one in moved if one.get("node")]
+    left = answer.get("left", [])
+    # All that are there: those that end or stay are not among the placements.
+    count = len(moved) + len(left)
+    parts = [f"{len(going)} of its {count} pods would move" + (f" ({', '.join(going)})" if going else "")]
+    becomes: dict[str, list[str]] = {}
+    for one in left:
+        becomes.setdefault(_fate(one), []).append(_name(one))
+    parts += [f"{fate}: {', '.join(names)}" for fate, names in becomes.items()]
     blocked = [budget["budget"] for budget in answer.get("budgets", [])]
     parts.append(f"budgets in the way: {', '.join(blocked)}" if blocked else "no budget is in the way")
-    return f"{'; '.join(parts)}. {answer['pending']} pods would wait."
+    return f"{'; '.join(parts)}. {answer['pending']} pod{'s' * (answer['pending'] != 1)} would wait."
 
 
 def _waiting_table(queue: Object) -> Table:
