@@ -118,7 +118,9 @@ class GroupCycles:
         assert under_way is not None
         try:
             return self._step(under_way, now)
-        except Exception as error:
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:
             if self.under_way is None:
                 raise
             return self._break_off(self.under_way, error)
@@ -151,7 +153,7 @@ class GroupCycles:
         held = () if under_way.commit is None else tuple(reversed(under_way.commit.held.values()))
         return [member.queued for member in under_way.unit.members[under_way.handed_over :]], held
 
-    def _break_off(self, under_way: _UnderWay, error: Exception) -> Sequence[Step]:
+    def _break_off(self, under_way: _UnderWay, error: BaseException) -> Sequence[Step]:
         """End the attempt after an error outside of a member's own cycle: this group waits for its back-off, all others
         go on."""
         unit, record, commit = under_way.unit, under_way.record, under_way.commit

@@ -76,7 +76,9 @@ def scheduling_cycle(
         return (yield from _cycle(run or (yield from _begun_large(context, profile, pod, attempt, now, depth))))
     except PluginError as error:
         return NotPlaced(text_of(error), is_error=True)
-    except Exception as error:  # noqa: BLE001 - our own fault: this pod waits for its back-off, all others go on
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - our own fault: this pod waits for its back-off, all others go on
         context.report(f"{pod.key}: the attempt broke off: {type_and_message(error)}")
         return NotPlaced(cause_of(error), is_error=True)
 
@@ -192,7 +194,9 @@ def place_on(
         return assume_and_reserve(run, node)
     except PluginError as error:
         return NotPlaced(text_of(error), is_error=True)
-    except Exception as error:  # noqa: BLE001 - our own fault: this pod waits for its back-off, all others go on
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - our own fault: this pod waits for its back-off, all others go on
         context.report(f"{pod.key}: the attempt broke off: {type_and_message(error)}")
         return NotPlaced(cause_of(error), is_error=True)
 

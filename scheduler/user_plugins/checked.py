@@ -154,7 +154,7 @@ def _validation(plugin_type: type[Plugin]) -> Any:
     def validate_args(_: type[Plugin], args: Any, path: str) -> tuple[tuple[str, str], ...]:
         try:
             return tuple((str(place), str(text)) for place, text in plugin_type.validate_args(args, path))
-        except Exception as error:  # noqa: BLE001 - any error of the plugin is reported as a fault of its args
+        except (Exception, *STRAY) as error:  # noqa: BLE001 - any error of the plugin is reported as a fault of its args
             return ((path, type_and_message(error)),)
 
     return classmethod(validate_args)

@@ -19,7 +19,7 @@ from scheduler.config.points import Plugins
 from scheduler.config.tandem import UserPlugin
 from scheduler.errors import ConfigurationError, Fault, type_and_message
 from scheduler.framework.plugin import Plugin
-from scheduler.user_plugins.checked import checked
+from scheduler.user_plugins.checked import STRAY, checked
 from scheduler.user_plugins.shape import Unloadable, faults_of
 from scheduler.user_plugins.sources import PluginSources
 
@@ -96,7 +96,7 @@ def class_at(path: str) -> type[Plugin]:
         if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise Unloadable(f"there is no module {error.name}") from error
         raise Unloadable(f"importing {module_name} failed: {error}") from error
-    except (Exception, SystemExit) as error:
+    except (Exception, *STRAY) as error:
         raise Unloadable(f"importing {module_name} failed: {type_and_message(error)}") from error
     for name in qualified_name.split("."):
         if not hasattr(value, name):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Callable, Generator
+from itertools import count
 from typing import Final, TypeVar
 
 import msgspec
@@ -81,8 +83,9 @@ class Evictions:
         self._serial = 0
         self._counted_by: dict[str, list[BudgetInTheWay]] = {}
         """By the UID of a pod that stands in for one that left: the budgets that count it."""
-        self._later: list[tuple[int, PodInfo, str]] = []
-        """The seconds after which a pod leaves, the pod, and its node."""
+        self._order = count()
+        self._later: list[tuple[int, int, PodInfo, str]] = []
+        """A heap: the seconds after which a pod leaves, its place among those of that time, the pod, and its node."""
         self.in_turns: set[str] = set()
         """UIDs of pods in place of those that left in turns, whose order is left to chance."""
         self.budgets: list[BudgetInTheWay] = []
@@ -129,7 +132,7 @@ class Evictions:
             if seconds == 0:
                 self._push_off(info, node, evicted, left, why)
             elif seconds is not None:
-                self._later.append((seconds, info, node))
+                heapq.heappush(self._later, (seconds, next(self._order), info, node))
 
     def take_turns(self, evicted: list[Evicted], left: list[LeftBehind]) -> Generator[None, None, bool]:
         """As many of the pods that leave in turns go as the budgets allow by now, where a pod that has found a node
@@ -158,12 +161,12 @@ class Evictions:
             return True
         if not self._later:
             return False
-        soonest = min([seconds for seconds, _, _ in self._later])
-        leaving = [(info, node) for seconds, info, node in self._later if seconds == soonest]
-        self._later = [entry for entry in self._later if entry[0] != soonest]
-        for number, (info, node) in enumerate(leaving, start=1):
+        soonest, number = self._later[0][0], 0
+        while self._later and self._later[0][0] == soonest:
+            _, _, info, node = heapq.heappop(self._later)
             if self._is_placed(info.uid):
                 self._push_off(info, node, evicted, left, f"tolerates the taint for {soonest} s", soonest)
+            number += 1
             if number % _AT_ONCE == 0:
                 yield
         return True

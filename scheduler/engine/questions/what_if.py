@@ -187,15 +187,17 @@ class _Prediction:
 
     def _place_all(self) -> Generator[None, None, None]:
         """Try all that are there; then those that leave only after that, and so on."""
-        changes = self._consequences
+        changes, evictions = self._consequences, self._consequences.evictions
         while True:
             yield from self._place_queued()
-            if self._bound or changes.evictions is None:
+            # There may be as many turns as pods, and those that are not created again cost no step.
+            if self._bound or evictions is None or (evictions.still_to_leave and self._is_bounded()):
                 return
-            if not (yield from changes.evictions.next_to_leave(changes.evicted, changes.left)):
-                changes.evictions.end_turns(changes.left)
+            if not (yield from evictions.next_to_leave(changes.evicted, changes.left)):
+                evictions.end_turns(changes.left)
                 return
             self._push_evicted()
+            yield
 
     def _place_queued(self) -> Generator[None, None, None]:
         while self._heap:

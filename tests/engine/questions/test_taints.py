@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
+from scheduler.engine.questions.answers import SECONDS
 from scheduler.engine.questions.edits import AddTaint, Drain
+from scheduler.engine.questions.question import Question
+from scheduler.engine.questions.what_if import what_if
+from scheduler.objects.steps import run_to_end
 from tests.engine.driver import Cluster
 from tests.engine.questions.asking import DAEMON, OWNER, ask, nodes_of
 
@@ -74,3 +78,15 @@ def test_a_pod_that_tolerates_another_taint_for_a_time_may_come_back_to_its_node
 def test_a_pod_that_a_drain_evicts_first_is_not_evicted_again() -> None:
     answer = ask(_cluster(_for(300)), LOST, Drain("n0"))
     assert [one.after_seconds for one in answer.placements] == [0]
+
+
+def test_pods_that_each_leave_after_another_time_are_looked_at_in_slices_while_there_is_time() -> None:
+    """Those that nothing creates again cost no attempt, so that only the time ends it."""
+    times = 500
+    cluster = _cluster(*({**_for(1 + number), "metadata": {}, "cpu": "1m"} for number in range(times)))
+    question = Question(edits=(LOST,))
+    slices = what_if(cluster.engine, question, cluster.now)
+    assert sum(1 for _ in slices) >= times
+    looks = iter(range(times))
+    bounded = run_to_end(what_if(cluster.engine, question, cluster.now, is_over=lambda: next(looks) == 10))
+    assert (bounded.bound, len(bounded.left), bounded.not_tried) == (SECONDS, 10, times - 10)
