@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import signal
 import sys
 from typing import Final
 
@@ -72,12 +74,7 @@ class _Plugin(ExecProvider):
         """The ``status`` of what the plugin answers. Raises ConfigException."""
         name = self.args[0]
         asked = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": {"interactive": _has_terminal()}}
-        process = await asyncio.create_subprocess_exec(
-            *self.args,
-            env={**self.env, "KUBERNETES_EXEC_INFO": json.dumps(asked)},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
+        process = await _started(self.args, {**self.env, "KUBERNETES_EXEC_INFO": json.dumps(asked)})
         try:
             async with asyncio.timeout(limit):
                 output, errors = await _printed(process)
@@ -110,6 +107,23 @@ class _Plugin(ExecProvider):
         return status
 
 
+async def _started(arguments: list[str], environment: dict[str, str]) -> asyncio.subprocess.Process:
+    """The process, with pipes for what it prints. Raises OSError.
+
+    The start itself waits for nothing and is not cancelled: asyncio would then wait, without a limit, until all
+    processes that hold the output have ended.
+    """
+    pipe = asyncio.subprocess.PIPE
+    start = asyncio.create_subprocess_exec(*arguments, env=environment, stdout=pipe, stderr=pipe)
+    starting = asyncio.ensure_future(start)
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError):
+            await _end(await starting)
+        raise
+
+
 async def _printed(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
     """Standard output and standard error, to their ends; of each no more is kept than shows that it is too long."""
     assert process.stdout is not None and process.stderr is not None
@@ -129,6 +143,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is not None:
         return
     with contextlib.suppress(ProcessLookupError):
-        process.kill()
+        # process.kill() would first ask for the exit status, and so take it from asyncio's own wait for it.
+        os.kill(process.pid, signal.SIGKILL)
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), _END_SECONDS)

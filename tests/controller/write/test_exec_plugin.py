@@ -20,8 +20,8 @@ from scheduler.controller.write.credentials import (
 )
 from scheduler.controller.write.kubeconfig_library import read_kubeconfig
 from scheduler.errors import ConfigurationError
-from tests.controller.conftest import until
 from tests.controller.write.test_credentials import kubeconfig, load
+from tests.limits import WAIT_SECONDS
 
 
 async def test_an_exec_plugin_is_run(tmp_path: Path) -> None:
@@ -67,8 +67,9 @@ async def test_what_an_exec_plugin_prints_has_a_limit(tmp_path: Path, script: st
     assert len(str(caught.value)) < longest
 
 
-async def test_a_plugin_whose_child_holds_its_output_open_is_given_up_without_a_word(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("attempt", range(4))
+async def test_a_plugin_whose_child_holds_its_output_open_is_given_up_at_once_and_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, attempt: int
 ) -> None:
     plugin, child = tmp_path / "plugin", tmp_path / "child"
     plugin.write_text(f"#!/bin/sh\nsleep 60 &\necho $! > {child}\n")
@@ -76,9 +77,15 @@ async def test_a_plugin_whose_child_holds_its_output_open_is_given_up_without_a_
     execution = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}
     settings = ConnectionSettings(kubeconfig=kubeconfig(tmp_path / "k", exec=execution))
     load = asyncio.create_task(CredentialSource(settings, {}, plugin_seconds=60.0).load())
-    await until(lambda: child.exists() and child.read_text() != "")
+    # The later attempts leave the loop more turns between the plugin's start and the end of the wait for it.
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not (child.exists() and child.read_text() != ""):  # noqa: ASYNC110 - each turn counts
+            await asyncio.sleep(0)
+    for _turn in range(attempt):
+        await asyncio.sleep(0)
     load.cancel()
-    await asyncio.wait([load])
+    async with asyncio.timeout(WAIT_SECONDS):
+        await asyncio.wait([load])
     assert load.cancelled()
     del load
     gc.collect()
