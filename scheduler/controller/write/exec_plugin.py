@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import sys
-from typing import Final
+from typing import Final, cast
 
 from kubernetes_asyncio.config import ConfigException
 from kubernetes_asyncio.config.dateutil import parse_rfc3339
@@ -74,20 +74,19 @@ class _Plugin(ExecProvider):
         """The ``status`` of what the plugin answers. Raises ConfigException."""
         name = self.args[0]
         asked = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": {"interactive": _has_terminal()}}
-        process = await _started(self.args, {**self.env, "KUBERNETES_EXEC_INFO": json.dumps(asked)})
+        run = await _start(self.args, {**self.env, "KUBERNETES_EXEC_INFO": json.dumps(asked)})
         try:
             async with asyncio.timeout(limit):
-                output, errors = await _printed(process)
-                await process.wait()
+                await run.ended.wait()
         except TimeoutError as error:
             text = f"exec: {name} has given no credentials within {limit:g} seconds, and was stopped"
             raise ConfigException(text) from error
         finally:
-            await _end(process)
-        if process.returncode != 0:
-            said = errors[:MAX_SHOWN_BYTES].decode(errors="replace").strip()
-            raise ConfigException(f"exec: process returned {process.returncode}" + (f". {said}" if said else ""))
-        return self._status_of(output)
+            await run.end()
+        if (code := run.transport.get_returncode()) != 0:
+            said = run.errors[:MAX_SHOWN_BYTES].decode(errors="replace").strip()
+            raise ConfigException(f"exec: process returned {code}" + (f". {said}" if said else ""))
+        return self._status_of(bytes(run.output))
 
     def _status_of(self, output: bytes) -> dict[str, object]:
         if len(output) > MAX_BYTES:
@@ -107,43 +106,58 @@ class _Plugin(ExecProvider):
         return status
 
 
-async def _started(arguments: list[str], environment: dict[str, str]) -> asyncio.subprocess.Process:
-    """The process, with pipes for what it prints. Raises OSError.
+class _Run(asyncio.SubprocessProtocol):
+    """A process and what it prints: of each stream no more is kept than shows that it is too long."""
+
+    transport: asyncio.SubprocessTransport
+
+    def __init__(self) -> None:
+        self.output, self.errors = bytearray(), bytearray()
+        self.ended = asyncio.Event()
+        """The process has ended, and so have all children of its own that held its output open."""
+        self._exited = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports do not inherit from asyncio's.
+        self.transport = cast("asyncio.SubprocessTransport", transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        kept = self.output if fd == 1 else self.errors
+        kept += data[: MAX_BYTES + 1 - len(kept)]
+
+    def process_exited(self) -> None:
+        self._exited.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended.set()
+
+    async def end(self) -> None:
+        """Kill the process if it still runs, and close its output. Children of its own are not waited for."""
+        if not self._exited.is_set():
+            with contextlib.suppress(ProcessLookupError):
+                # transport.kill() would first ask for the exit status, and so take it from the loop's own wait for it;
+                # and so would close() before that wait is over.
+                os.kill(self.transport.get_pid(), signal.SIGKILL)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._exited.wait(), _END_SECONDS)
+        self.transport.close()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.ended.wait(), _END_SECONDS)
+
+
+async def _start(arguments: list[str], environment: dict[str, str]) -> _Run:
+    """A process that reads this one's standard input. Raises OSError.
 
     The start itself waits for nothing and is not cancelled: asyncio would then wait, without a limit, until all
     processes that hold the output have ended.
     """
-    pipe = asyncio.subprocess.PIPE
-    start = asyncio.create_subprocess_exec(*arguments, env=environment, stdout=pipe, stderr=pipe)
-    starting = asyncio.ensure_future(start)
+    loop = asyncio.get_running_loop()
+    starting = asyncio.ensure_future(loop.subprocess_exec(_Run, *arguments, env=environment, stdin=None))
     try:
-        return await asyncio.shield(starting)
+        _transport, run = await asyncio.shield(starting)
     except asyncio.CancelledError:
         with contextlib.suppress(OSError):
-            await _end(await starting)
+            _transport, run = await starting
+            await run.end()
         raise
-
-
-async def _printed(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
-    """Standard output and standard error, to their ends; of each no more is kept than shows that it is too long."""
-    assert process.stdout is not None and process.stderr is not None
-    output, errors = await asyncio.gather(_first_bytes(process.stdout), _first_bytes(process.stderr))
-    return output, errors
-
-
-async def _first_bytes(stream: asyncio.StreamReader) -> bytes:
-    kept = bytearray()
-    while data := await stream.read(1 << 16):
-        kept += data[: MAX_BYTES + 1 - len(kept)]
-    return bytes(kept)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill the process if it still runs. Children of its own may hold its output open: they are not waited for."""
-    if process.returncode is not None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        # process.kill() would first ask for the exit status, and so take it from asyncio's own wait for it.
-        os.kill(process.pid, signal.SIGKILL)
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), _END_SECONDS)
+    return run

@@ -67,7 +67,7 @@ async def test_what_an_exec_plugin_prints_has_a_limit(tmp_path: Path, script: st
     assert len(str(caught.value)) < longest
 
 
-@pytest.mark.parametrize("attempt", range(4))
+@pytest.mark.parametrize("attempt", range(8))
 async def test_a_plugin_whose_child_holds_its_output_open_is_given_up_at_once_and_without_a_word(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, attempt: int
 ) -> None:
