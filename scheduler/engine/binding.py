@@ -95,7 +95,8 @@ class Binding(msgspec.Struct, eq=False):
     unknown_outcomes: int = 0
     """The number of binds of this pod without a conclusive answer."""
     is_open_until: float = 0.0
-    """Monotonic second until which a bind of this pod that had no answer may still be carried out."""
+    """Monotonic second until which a bind of this pod that had no answer may still be carried out, or its node be
+    shown."""
     give_up_at: dict[str, float] = msgspec.field(default_factory=dict)
     """PreBind plugin → monotonic second at which its wait ends."""
 
@@ -123,8 +124,11 @@ class Binding(msgspec.Struct, eq=False):
 
 def is_undecided(binding: Binding, outcome: WriteFinished, now: Now) -> bool:
     """Whether the pod may have its node in spite of this failed bind, by this request or by an earlier one."""
-    if outcome.is_unknown:
+    is_first = binding.unknown_outcomes == 0
+    if outcome.is_unknown and (is_first or not outcome.is_unread):
         binding.is_open_until = now.monotonic + LATE_BIND_SECONDS
         return True
-    is_refusal = outcome.is_conclusive or (outcome.is_unbound and now.monotonic >= binding.is_open_until)
-    return binding.unknown_outcomes > 0 and not is_refusal
+    # A refusal after which the pod can't be read prolongs nothing: the right to read it may never come back. If the pod
+    # has its node by an earlier bind, the watch shows it, and the API server refuses to bind it to another one.
+    is_over = (outcome.is_unbound or outcome.is_unread) and now.monotonic >= binding.is_open_until
+    return not (is_first or outcome.is_conclusive or is_over)

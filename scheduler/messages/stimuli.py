@@ -48,9 +48,10 @@ class WriteFinished(msgspec.Struct, frozen=True):
 
     A BindPod is sent once, and again only where the writer knows that the first request never reached the server. A
     201 is ``is_done``. After a 409 the writer GETs the pod at once, and ``is_done`` is whether the pod (of that UID) is
-    on the node of the command. Where the bind, or that GET, had no answer, the outcome is ``is_unknown``: the API
+    on the node of the command. Where the bind had no answer, or that GET failed, the outcome is ``is_unknown``: the API
     server may have committed the bind, or may still commit it. The writer then frees the place of the write; the
-    engine keeps the pod assumed and issues the same BindPod, with a new ticket, until an answer ``is_conclusive``.
+    engine keeps the pod assumed and issues the same BindPod, with a new ticket, until an answer decides it
+    (``is_undecided``).
     """
 
     ticket: int
@@ -67,6 +68,9 @@ class WriteFinished(msgspec.Struct, frozen=True):
     bind of the pod that had no answer may still be carried out."""
     is_unbound: bool = False
     """For a BindPod that was refused: the writer has read the pod afterwards, and it has no node."""
+    is_unread: bool = False
+    """For a BindPod that was refused and ``is_unknown``: only reading the pod failed, so that this bind is carried out
+    no more."""
     seconds: float = 0.0
     """Seconds from the start of the last try to the outcome."""
 

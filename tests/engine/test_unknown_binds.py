@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from scheduler.engine.binding import LATE_BIND_SECONDS
 from scheduler.engine.binding_cycle import BIND_AGAIN_FIRST_SECONDS, MAX_BIND_AGAIN_SECONDS
 from scheduler.messages.commands import BindPod
@@ -109,6 +111,44 @@ def test_after_another_bind_without_an_answer_a_refusal_says_nothing_for_as_long
     refuse(cluster)
     assert cluster.node_of("a") == "n"
     assert cluster.engine.bindings.under_way[0].state.value == "BindUnknown"
+
+
+def test_refusals_end_the_attempt_as_well_where_the_pod_can_not_be_read() -> None:
+    cluster, _ = unheard()
+    began = cluster.time
+    while cluster.node_of("a") and cluster.time < began + 10 * LATE_BIND_SECONDS:
+        cluster.advance(1)
+        if cluster.writes(BindPod):
+            refuse_unread(cluster)
+    assert LATE_BIND_SECONDS <= cluster.time - began <= LATE_BIND_SECONDS + MAX_BIND_AGAIN_SECONDS + 1
+    assert cluster.said("a") == ['running Bind plugin "DefaultBinder": denied']
+    assert cluster.place("a") == "error backoff"
+    cluster.pod("b", cpu="1", priority=1)
+    cluster.schedule()
+    assert cluster.node_of("b") == "n"
+
+
+def refuse_unread(cluster: Cluster) -> None:
+    """The bind is refused, and so is the right to read the pod."""
+    bind = cluster.write(BindPod)
+    cluster.unanswered.remove(bind)
+    forbidden = WriteFinished(bind.ticket, False, 403, "Forbidden", "denied", is_unknown=True, is_conclusive=False)
+    cluster.feed(msgspec.structs.replace(forbidden, is_unread=True))
+
+
+def test_a_first_bind_whose_refusal_may_be_by_an_earlier_one_is_repeated_for_as_long() -> None:
+    cluster = Cluster()
+    cluster.node("n", cpu="1")
+    cluster.pod("a", cpu="1")
+    cluster.schedule()
+    began = cluster.time
+    refuse_unread(cluster)
+    assert cluster.said("a") == []
+    while cluster.node_of("a") and cluster.time < began + 10 * LATE_BIND_SECONDS:
+        cluster.advance(1)
+        if cluster.writes(BindPod):
+            refuse_unread(cluster)
+    assert LATE_BIND_SECONDS <= cluster.time - began <= LATE_BIND_SECONDS + MAX_BIND_AGAIN_SECONDS + 1
 
 
 def test_when_the_watch_shows_the_pod_on_its_node_it_is_bound() -> None:

@@ -270,7 +270,7 @@ class Writer:
         except (ApiError, InvalidObject) as lookup:
             if isinstance(lookup, ApiError) and lookup.is_not_found:
                 return WriteFinished(0, False, 404, "NotFound", str(lookup))
-            return msgspec.structs.replace(refused, is_unknown=True)
+            return msgspec.structs.replace(refused, is_unknown=True, is_unread=True)
         bound = pod.spec.node_name
         if bound == command.node:
             return WriteFinished(0, True, 200)

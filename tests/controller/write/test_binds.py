@@ -148,6 +148,22 @@ async def test_the_pod_is_read_where_a_bind_that_is_sent_again_is_refused(
     assert [(each.status, each.is_conclusive, each.is_unbound) for each in outcomes] == [(403, False, is_again)]
 
 
+async def test_a_refusal_after_which_the_pod_can_not_be_read_is_not_taken_for_a_bind_without_an_answer(
+    cluster: EmbeddedCluster, client: ApiClient
+) -> None:
+    pod = await new_pod(client)
+    cluster.faults.fail("GET", f"{PODS}/a", 403)
+    async with writing(client) as (writer, outcomes):
+        cluster.faults.fail("POST", BINDING, 403)
+        writer.submit(BindPod(1, pod, "n1", is_again=True))
+        assert await writer.settle(5)
+        cluster.faults.drop("POST", BINDING)
+        writer.submit(BindPod(2, pod, "n1", is_again=True))
+        assert await writer.settle(5)
+    seen = [(each.status, each.is_unknown, each.is_unread) for each in outcomes]
+    assert seen == [(403, True, True), (0, True, False)]
+
+
 async def test_a_bind_that_fails_with_500_is_not_sent_again(cluster: EmbeddedCluster, client: ApiClient) -> None:
     pod = await new_pod(client)
     cluster.faults.fail("POST", BINDING, 500)
