@@ -147,7 +147,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
             *pages.routes(engine, read_clock, memory, is_leading),
             *Questions(engine, read_clock, basis_of, prepared.settings.hostname).routes(),
             snapshot_route(engine, history, about, read_clock, between_cycles),
-            *live_routes(engine, decisions),
+            *live_routes(engine, decisions, is_leading=is_leading),
             *page_routes(),
         )
 

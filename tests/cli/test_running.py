@@ -104,6 +104,15 @@ async def test_a_copy_that_does_not_lead_says_so_in_its_answers(
                     assert capfd.readouterr().out.startswith("This copy does not lead: it tries no pod"), words
                 assert (await standby.queue())["isLeading"] is False
                 assert "isLeading" not in await leader.queue()
+                assert await first_event(leader) == 'event: copy\ndata: {"isLeading":true}\n\n'
+                assert await first_event(standby) == 'event: copy\ndata: {"isLeading":false}\n\n'
+
+
+async def first_event(shipped: ShippedScheduler) -> str:
+    """The first event of the stream that the page in the browser listens to."""
+    async with aiohttp.ClientSession() as session, session.get(f"{shipped.url}/debug/live") as answer:
+        await answer.content.readuntil(b"\n\n")
+        return (await answer.content.readuntil(b"\n\n")).decode()
 
 
 async def tried(shipped: ShippedScheduler) -> set[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -50,10 +51,13 @@ class LiveLimits(Struct, frozen=True):
 class Live:
     """The streams of one server."""
 
-    def __init__(self, engine: Engine, decisions: Decisions, limits: LiveLimits | None = None) -> None:
+    def __init__(
+        self, engine: Engine, decisions: Decisions, limits: LiveLimits | None, is_leading: Callable[[], bool]
+    ) -> None:
         self._engine = engine
         self._decisions = decisions
         self._limits = limits or LiveLimits()
+        self._is_leading = is_leading
         self._streams: Counter[str] = Counter()
 
     @property
@@ -62,8 +66,9 @@ class Live:
         return self._streams.total()
 
     async def page(self, request: web.Request) -> web.StreamResponse:
-        """Events ``queue`` (the counts) and ``decisions``; an event's id is the number of its last decision, and
-        ``Last-Event-ID`` or ``?after=`` the one to go on from. Without it a stream begins with the newest decisions."""
+        """Events ``copy`` (whether this copy leads), ``queue`` (the counts) and ``decisions``; an event's id is the
+        number of its last decision, and ``Last-Event-ID`` or ``?after=`` the one to go on from. Without it a stream
+        begins with the newest decisions."""
         asker: Asker | None = request.get(ASKER)
         user = asker.who.name if asker is not None else request.remote or ""
         limits = self._limits
@@ -89,9 +94,13 @@ class Live:
         end = time.monotonic() + self._limits.stream_seconds
         number = _start(request, self._decisions.last)
         counts: dict[str, int] = {}
+        was_leading: bool | None = None
         try:
             await stream.send(f"retry: {RETRY_MILLISECONDS}\n\n".encode())
             while time.monotonic() < end and stream.bytes < self._limits.stream_bytes:
+                if (is_leading := self._is_leading()) is not was_leading:
+                    was_leading = is_leading
+                    await stream.send(_event("copy", msgspec.json.encode({"isLeading": is_leading})))
                 now = self._engine.queue.pending_counts()
                 if now != counts:
                     counts = dict(now)
@@ -151,7 +160,12 @@ async def decisions_body(request: web.Request, decisions: list[Any], left_out: i
     return body if allowed is None else without_names(body, allowed)
 
 
-def live_routes(engine: Engine, decisions: Decisions, limits: LiveLimits | None = None) -> tuple[web.RouteDef, ...]:
+def live_routes(
+    engine: Engine,
+    decisions: Decisions,
+    limits: LiveLimits | None = None,
+    is_leading: Callable[[], bool] = lambda: True,
+) -> tuple[web.RouteDef, ...]:
     """The routes ``/debug/live`` and ``/debug/decisions?limit=N&after=NUMBER``: the newest decisions, the oldest first.
 
     ``decisions`` must observe the attempts."""
@@ -167,4 +181,4 @@ def live_routes(engine: Engine, decisions: Decisions, limits: LiveLimits | None 
         body = await decisions_body(request, list(newest), left_out)
         return web.Response(body=body, content_type="application/json")
 
-    return web.get("/debug/live", Live(engine, decisions, limits).page), web.get("/debug/decisions", page)
+    return web.get("/debug/live", Live(engine, decisions, limits, is_leading).page), web.get("/debug/decisions", page)

@@ -48,6 +48,7 @@ class Served:
     memory: PreemptionMemory
     between_cycles: BetweenCycles
 
+    is_leading: bool = True
     seen: int = 0
     """Commands of the engine whose attempts the recorders have."""
 
@@ -69,17 +70,22 @@ async def page_server(
 ) -> AsyncIterator[Served]:
     """``folder``: access is restricted; a token is its user's name."""
     rights, decisions, memory, shadow = Rights(), Decisions(), PreemptionMemory(), Shadow()
+    served_here: list[Served] = []
+
+    def is_leading() -> bool:
+        return all(each.is_leading for each in served_here)
+
     history, between_cycles = History(cluster.engine, stated_of(load())), BetweenCycles()
     routes = (
         snapshot_route(cluster.engine, history, lambda: About("", "", ""), read_clock, between_cycles),
-        *pages.routes(cluster.engine, read_clock, memory),
+        *pages.routes(cluster.engine, read_clock, memory, is_leading),
         *Questions(cluster.engine, read_clock, basis).routes(),
-        *live_routes(cluster.engine, decisions, limits),
+        *live_routes(cluster.engine, decisions, limits, is_leading),
         *page_routes(),
         pages.shadow_route(shadow),  # type: ignore[arg-type]  # stands for the writer, which needs an API server
     )
     browsers = (of_same_site("scheduler.example.com"), refusing_unasked())
     async with guarded(rights, folder) as guards, served(routes, (*guards, *browsers)) as url:
-        yield Served(
-            url, tuple(route.path for route in routes), cluster, decisions, rights, shadow, memory, between_cycles
-        )
+        paths = tuple(route.path for route in routes)
+        served_here.append(Served(url, paths, cluster, decisions, rights, shadow, memory, between_cycles))
+        yield served_here[0]

@@ -284,6 +284,15 @@ async def test_a_decision_arrives_while_the_stream_is_open_and_a_new_one_goes_on
             assert len((await event(answer, "decisions"))[1]["decisions"]) == 2, "a number of an earlier process"
 
 
+async def test_a_stream_says_whether_this_copy_leads_and_when_that_changes() -> None:
+    async with page_server(two_teams(), limits=QUICK) as served:
+        served.is_leading = False
+        async with stream(served) as answer:
+            assert (await event(answer, "copy"))[1] == {"isLeading": False}
+            served.is_leading = True
+            assert (await event(answer, "copy"))[1] == {"isLeading": True}
+
+
 async def test_a_stream_ends_by_itself_in_seconds_and_in_bytes() -> None:
     for limits in (
         LiveLimits(stream_seconds=0.1, look_seconds=0.02),

@@ -115,6 +115,19 @@ async def test_a_decision_and_a_change_of_the_queue_are_seen_as_they_come() -> N
         assert browser.errors == []
 
 
+async def test_a_copy_that_does_not_lead_says_so_above_every_view_until_it_leads() -> None:
+    async with page_server(shop(), limits=LIMITS) as served, browsing(served.url) as browser:
+        served.is_leading = False
+        for address in ("", "queue", "decisions", "pod/default/huge"):
+            await browser.go(address)
+            said = browser.page.get_by_role("status").filter(has_text="This copy does not lead: it tries no pod")
+            await said.wait_for(timeout=10_000)
+        served.is_leading = True
+        await said.wait_for(state="detached", timeout=10_000)
+        assert not await browser.page.locator("#standby").is_visible()
+        assert browser.errors == []
+
+
 async def test_a_stream_that_ends_is_opened_again_without_an_error() -> None:
     limits = LiveLimits(stream_seconds=0.3, look_seconds=0.05)
     async with page_server(shop(), limits=limits) as served, browsing(served.url) as browser:

@@ -14,6 +14,8 @@ import { whatIf } from "./what_if.js";
 const REST = 2000;
 const REFRESH = 10000;
 
+const STANDBY = "This copy does not lead: it tries no pod, knows no attempts, and each pod that waits is active here. tandem ui goes to the leader.";
+
 const VIEWS = [
   [/^\/$/, overview, "Overview"],
   [/^\/queue$/, queue, "Queue"],
@@ -113,6 +115,7 @@ function route() {
 function showConnection() {
   const waiting = Object.entries(live.counts).map(([place, count]) => `${place} ${count}`).join(" · ");
   document.getElementById("live").textContent = live.isOpen ? `● live: ${waiting}` : "○ not connected, trying again";
+  document.getElementById("standby").textContent = live.isLeading ? "" : STANDBY;
 }
 
 function find(event) {

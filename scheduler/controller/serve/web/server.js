@@ -35,12 +35,12 @@ export function podPath(namespace, name) {
   return `debug/why/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
 }
 
-/** What has come in by the stream: `counts` of the queue, and the newest `decisions`, the newest first. */
-export const live = { counts: {}, decisions: [], leftOut: 0, hidden: 0, isOpen: false };
+/** What has come in by the stream: `isLeading`, whether this copy schedules, `counts` of the queue, and the newest `decisions`, the newest first. */
+export const live = { isLeading: true, counts: {}, decisions: [], leftOut: 0, hidden: 0, isOpen: false };
 
 const listeners = new Set();
 
-/** Calls `hear(what)` with "queue", "decisions" or "connection" until the returned function is called. */
+/** Calls `hear(what)` with "copy", "queue", "decisions" or "connection" until the returned function is called. */
 export function listen(hear) {
   listeners.add(hear);
   return () => listeners.delete(hear);
@@ -58,6 +58,10 @@ export function connect() {
     source.addEventListener("open", () => {
       live.isOpen = true;
       tell("connection");
+    });
+    source.addEventListener("copy", (event) => {
+      live.isLeading = JSON.parse(event.data).isLeading;
+      tell("copy");
     });
     source.addEventListener("queue", (event) => {
       live.counts = JSON.parse(event.data);
