@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from rich.console import Console
 
-from scheduler.cli.complaint import complain
+from scheduler.cli.complaint import complain, warn
 from scheduler.cli.connection import Access, Unanswered, fetch
 from scheduler.cli.options import Options, option, switch
 from scheduler.cli.printable import printable_page
@@ -166,6 +166,9 @@ def show_page(
     except (msgspec.DecodeError, RecursionError) as error:
         complain(f"{path}: the answer can't be read: {error}")
         return 1
+    warnings = page.get("warnings")
+    for warning in warnings if isinstance(warnings, list) else ():
+        warn(str(warning))
     if as_json:
         print(msgspec.json.format(body, indent=2).decode())
         return 0

@@ -9,7 +9,8 @@ from typing import Final
 import msgspec
 from rich.markup import escape
 
-from scheduler.cli.complaint import complain
+from scheduler.cli.complaint import complain, warn
+from scheduler.cli.config_warnings import warnings_about_decisions
 from scheduler.cli.recorded import Maker, Stretch, Until, stretches
 from scheduler.cli.tables import table, terminal
 from scheduler.config.feature_gates import parse_feature_gates
@@ -37,6 +38,7 @@ class Comparison:
         self._text = text
         self._waits = Waits()
         self._victims: set[str] = set()
+        self._warned: set[str] = set()
         self._notes: dict[str, None] = {}
         self._names: dict[str, None] = {}
         """The scheduler names of the pods that the recorded configuration had to place."""
@@ -47,6 +49,10 @@ class Comparison:
         # The gates are flags of the process, and no part of the file: without them groups would be none.
         gates = parse_feature_gates(beginning.configurations[-1].gates)
         configuration = load(self._text, gates=gates)
+        for warning in warnings_about_decisions(configuration):
+            if warning not in self._warned:
+                self._warned.add(warning)
+                warn(warning)
         if configuration.kube.extenders:
             raise ConfigurationError([Fault("extenders", "can't be asked about a recording")])
         replay = Replay(self._maker)

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from scheduler.cli.complaint import complain
+from scheduler.cli.config_warnings import warnings_about_decisions
 from scheduler.cli.objects_file import engine_of, read_objects
 from scheduler.cli.recorded import classes_of, engine_at, until_of
 from scheduler.compose import all_plugins, build_profiles
@@ -128,7 +129,9 @@ def _what_if(state: Offline, _rest: list[str], _asked: dict[str, str], question:
     if read.configuration:
         configuration = load(read.configuration.encode())
         profiles = build_profiles(configuration, all_plugins(configuration, state.classes))
-        basis = Basis(profiles, configuration.kube.percentage_of_nodes_to_score)
+        basis = Basis(
+            profiles, configuration.kube.percentage_of_nodes_to_score, warnings_about_decisions(configuration)
+        )
     return run_to_end(what_if(state.engine, read, state.now, basis))
 
 

@@ -12,22 +12,22 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from scheduler.cli.config_warnings import names_of_no_plugin
 from scheduler.cli.flags import StatedFlags
 from scheduler.cli.input_file import read_input
 from scheduler.cli.shell_settings import leader_election_of, logs_of, operator_of, record_of, serving_of, shell_settings
 from scheduler.compose import all_plugins, build_profiles, with_arguments
-from scheduler.config.default_plugins import BUILT_IN_NAMES
 from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from scheduler.config.loading import Configuration, examine, load, without_followers, write_config
 from scheduler.config.names import OWN_NAMESPACE
 from scheduler.config.positions import placed
 from scheduler.config.types import ClientConnection, LeaderElection
-from scheduler.config.validation import BOTH_SCHEDULE, MAX_PROFILES, unknown_plugins
+from scheduler.config.validation import BOTH_SCHEDULE, MAX_PROFILES
 from scheduler.controller.calls.extender_tls import ExtenderTLS, extender_contexts, is_unverified
 from scheduler.controller.settings import ShellSettings
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.framework.profile import Profile
-from scheduler.user_plugins.loading import PluginClasses, installed_names
+from scheduler.user_plugins.loading import PluginClasses
 from scheduler.user_plugins.sources import PluginSources, plugin_folder
 
 SERVICE_ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -119,15 +119,7 @@ def warnings_of(configuration: Configuration) -> tuple[str, ...]:
         for number, extender in enumerate(configuration.kube.extenders)
         if extender.enable_https and is_unverified(extender)
     )
-    return configuration.warnings + _unknown_plugins(configuration) + unverified
-
-
-def _unknown_plugins(configuration: Configuration) -> tuple[str, ...]:
-    known = BUILT_IN_NAMES | {entry.name for entry in configuration.tandem.plugins}
-    if not unknown_plugins(configuration.kube, known):
-        return ()
-    # All packages of this Python are searched, so only for a name that may be of one of them.
-    return unknown_plugins(configuration.kube, known | installed_names())
+    return configuration.warnings + names_of_no_plugin(configuration) + unverified
 
 
 def _plugin_classes(flags: StatedFlags, faults: list[Fault]) -> PluginClasses:

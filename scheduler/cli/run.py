@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 
+from scheduler.cli.config_warnings import warnings_about_decisions
 from scheduler.cli.flags import StatedFlags, read_flags
 from scheduler.cli.prepare import Prepared, checked_parts, load_with_flags, prepare, warnings_of, write_configuration
 from scheduler.cli.recorded import about_of, stated_of
@@ -125,11 +126,13 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         return is_replaced
 
     def basis_of(text: bytes) -> Callable[[], Basis]:
-        return partial(basis_from, read(text))
+        configuration = read(text)
+        # In the question's thread: they may search all packages of this Python.
+        return partial(basis_from, configuration, warnings_about_decisions(configuration))
 
-    def basis_from(configuration: Configuration) -> Basis:
+    def basis_from(configuration: Configuration, warnings: tuple[str, ...]) -> Basis:
         profiles = build_profiles(configuration, all_plugins(configuration, prepared.plugin_classes))
-        return Basis(profiles, configuration.kube.percentage_of_nodes_to_score)
+        return Basis(profiles, configuration.kube.percentage_of_nodes_to_score, warnings)
 
     memory = PreemptionMemory()
     decisions = Decisions()

@@ -16,6 +16,7 @@ import msgspec
 from scheduler.cli.anonymise import write_anonymous
 from scheduler.cli.asking import Reaching
 from scheduler.cli.complaint import complain, warn
+from scheduler.cli.config_warnings import warnings_about_decisions
 from scheduler.cli.connection import Access, Unanswered, fetch
 from scheduler.cli.leader import fetch_from_leader
 from scheduler.cli.options import argument, option, switch
@@ -122,7 +123,10 @@ def _configuration(file: str, name: str) -> Configuration:
     """Raises ConfigurationError."""
     text = read_configuration(file)
     if text is not None:
-        return load(text)
+        stated = load(text)
+        for warning in warnings_about_decisions(stated):
+            warn(warning)
+        return stated
     configuration = load()
     profiles = tuple(msgspec.structs.replace(one, scheduler_name=name) for one in configuration.kube.profiles)
     return msgspec.structs.replace(configuration, kube=msgspec.structs.replace(configuration.kube, profiles=profiles))

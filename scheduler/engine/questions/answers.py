@@ -113,4 +113,6 @@ class Answer(_Value, frozen=True, omit_defaults=True):
     not_tried: int = 0
     """Pods that a bound left out."""
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """About the question's configuration."""
     hidden: Hidden | None = None

@@ -68,6 +68,8 @@ class Basis(Struct, frozen=True):
 
     profiles: Mapping[str, Profile]
     percentage_of_nodes_to_score: int | None = None
+    warnings: tuple[str, ...] = ()
+    """What the configuration says in vain."""
 
 
 class Filtered:
@@ -118,6 +120,7 @@ class Trial:
         self.cache: ClusterCache = context.cache
         ties = _Ties(self.cache, rng)
         self.profiles = engine.profiles if basis is None else basis.profiles
+        self.warnings = () if basis is None else basis.warnings
         self.known_pods: ReadsPods = engine.known_pods
         """The pods that the watch has shown; what the trial does is not among them."""
         self.now = now

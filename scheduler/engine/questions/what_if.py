@@ -384,6 +384,7 @@ class _Prediction:
             not_tried=still_to_leave
             + sum(source[0].count - source[1] if source is not None else 1 for *_, source in self._heap),
             notes=tuple(self._notes()),
+            warnings=self._trial.warnings,
         )
 
     def _notes(self) -> Iterator[str]:
