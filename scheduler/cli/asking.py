@@ -19,6 +19,7 @@ from scheduler.cli.printable import printable_page
 from scheduler.cli.tables import terminal
 from scheduler.config.names import OWN_NAMESPACE
 from scheduler.errors import ConfigurationError, Fault
+from scheduler.objects.salvage import reason_of
 
 OTHER_FORM: Final = (LookupError, TypeError, ValueError, AttributeError)
 """What printing a page may raise that is not Tandem's, or one of another version."""
@@ -164,7 +165,7 @@ def show_page(
         complain(str(error))
         return 1
     except (msgspec.DecodeError, RecursionError) as error:
-        complain(f"{path}: the answer can't be read: {error}")
+        complain(f"{path}: the answer can't be read: {reason_of(error)}")
         return 1
     warnings = page.get("warnings")
     for warning in warnings if isinstance(warnings, list) else ():

@@ -20,7 +20,7 @@ from scheduler.objects.kinds import READ_KINDS, Kind, decode, kind_of
 from scheduler.objects.meta import ApiObject
 from scheduler.objects.pod import Pod
 from scheduler.objects.quantity import InvalidQuantity
-from scheduler.objects.salvage import DECODER_ERRORS
+from scheduler.objects.salvage import DECODER_ERRORS, reason_of
 
 MAX_FILE_BYTES: Final = 2**30
 MAX_PROFILES: Final = 20
@@ -65,7 +65,7 @@ def read_objects(path: str) -> list[ApiObject]:
             else:
                 others[f"{item.kind or '(no kind)'} of {item.api_version or '(no apiVersion)'}"] = None
     except (InvalidObject, ConfigurationError, *DECODER_ERRORS) as error:
-        raise _fault(f"{path}: {' '.join(str(error).split())[:MAX_REASON]}") from error
+        raise _fault(f"{path}: {' '.join(reason_of(error).split())[:MAX_REASON]}") from error
     objects = [obj for each in found.values() for obj in each]
     if not objects:
         raise _fault(f"{path}: {_why_none(list(others))}")

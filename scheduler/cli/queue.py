@@ -25,6 +25,7 @@ from scheduler.cli.printable import printable_page
 from scheduler.cli.tables import age, merged, table, terminal
 from scheduler.errors import ConfigurationError, Fault
 from scheduler.messages.page_limits import MAX_WAITING_LISTED
+from scheduler.objects.salvage import reason_of
 
 MAX_ROWS: Final = 500
 """Pods that ``--pods`` prints."""
@@ -197,7 +198,7 @@ def _watch(
             shown = summary
             text = ""
         except (Unanswered, msgspec.DecodeError, RecursionError) as error:
-            text = str(error)
+            text = reason_of(error)
         except OTHER_FORM:
             text = other_form(path)
         if text:

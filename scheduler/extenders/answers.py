@@ -13,6 +13,7 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 
 from scheduler.errors import SchedulerError
+from scheduler.objects.salvage import reason_of
 
 MAX_TEXT_CHARACTERS: Final = 1024
 """Texts of extenders become messages of events, which the API server limits to 1,024 bytes; longer ones are cut."""
@@ -87,7 +88,7 @@ def decode(
         return _first_value(decoder, document)
     except (ValueError, RecursionError, OverflowError, MemoryError) as error:
         # msgspec's errors and UnicodeDecodeError are ValueErrors.
-        raise ExtenderError(f'extender "{extender}" answers {fault}: {shortened(str(error))}') from error
+        raise ExtenderError(f'extender "{extender}" answers {fault}: {shortened(reason_of(error))}') from error
 
 
 def _first_value(decoder: msgspec.json.Decoder[Answered], document: bytes | msgspec.Raw) -> Answered:

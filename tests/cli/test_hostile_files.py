@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.cli.main import main
 from tests.limits import WAIT_SECONDS
 
 TOO_DEEP = "[" * 100_000
@@ -43,6 +44,18 @@ def test_a_file_that_is_too_deep_or_stands_for_too_much_is_refused(text: str, re
         f"Error: kubeconfig {file}: {reason}",
         f"Error: kubeconfig {file}: {reason}",
     ]
+
+
+@pytest.mark.parametrize("depth", [2_000, 100_000])
+@pytest.mark.parametrize("text", ['{"kind": "List", "items": [%s]}', '{"kind": "Pod", "metadata": {"labels": %s}}'])
+def test_json_that_is_nested_too_deep_is_refused_in_words(
+    text: str, depth: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "objects.json"
+    file.write_text(text % ("[" * depth + "]" * depth))
+    for words in (["why", "a"], ["queue"], ["capacity"], ["what-if", "--drain", "n"]):
+        assert main([*words, "--from", str(file)]) == 1
+        assert capfd.readouterr().err == f"Error: --from: {file}: the JSON is nested too deep\n"
 
 
 @pytest.mark.parametrize("words", [["run"], ["why", "a"]])

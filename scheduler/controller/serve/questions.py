@@ -42,7 +42,7 @@ from scheduler.engine.questions.what_helps import what_helps
 from scheduler.engine.questions.what_if import what_if
 from scheduler.errors import ApiError, ConfigurationError
 from scheduler.messages.now import Now
-from scheduler.objects.salvage import DECODER_ERRORS
+from scheduler.objects.salvage import DECODER_ERRORS, reason_of
 
 MAX_BODY_BYTES: Final = 2**20
 MAX_DISCARDED_BYTES: Final = 4 * MAX_BODY_BYTES
@@ -221,7 +221,7 @@ def _decoded(body: bytes, decoder: msgspec.json.Decoder[Result]) -> Result:
     try:
         return decoder.decode(body)
     except DECODER_ERRORS as error:
-        text = str(error) if isinstance(error, msgspec.MsgspecError) else type(error).__name__
+        text = reason_of(error) if isinstance(error, msgspec.MsgspecError | RecursionError) else type(error).__name__
         raise WrongQuestion(f"the question can't be read: {ascii(text)[1:-1][:500]}") from error
 
 

@@ -226,6 +226,7 @@ async def test_other_sites_cannot_ask(headers: dict[str, str], status: int) -> N
         (b"\xff\xfe", "can't be read"),
         (b"[" * 100_000, "can't be read"),
         (b'{"workloads": [{"manifest": ' + b"[" * 5_000, "can't be read"),
+        (b'{"workloads": [{"manifest": ' + b'{"a":' * 5_000 + b"1" + b"}" * 5_002, "the JSON is nested too deep"),
         (b'{"unknown": 1}', "unknown"),
         (b'{"edits": [{"edit": "explode", "node": "n0"}]}', "explode"),
         (b'{"edits": [{"edit": "drain", "node": "n0", "force": true}]}', "force"),
