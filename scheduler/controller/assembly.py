@@ -116,13 +116,13 @@ class Assembly:
         self.shadow = self._shadow() if settings.is_shadow else None
         self.sink: CommandSink = self.shadow or self._carrier()
         self.tracing = start_tracing(environment, self.known.creation_of) if settings.is_tracing else None
-        dispatcher = Dispatcher(
+        self.dispatcher = Dispatcher(
             self.sink, self._recorders(), self._reconcile, self.plugins.stop, self._recorders_of_groups()
         )
         self.loop = SchedulingLoop(
             parts.engine,
             self.inbox,
-            dispatcher.dispatch,
+            self.dispatcher.dispatch,
             self._may_pop,
             after_slice=self._after_slice,
             culprit=parts.culprit,

@@ -29,6 +29,8 @@ class Dispatcher:
         stop_plugins: Callable[[StopPlugins], None],
         of_groups: tuple[Callable[[GroupAttempt], None], ...] = (),
     ) -> None:
+        self.errors = 0
+        """Bugs that the engine has reported."""
         self._submit = sink.submit
         self._recorders = recorders
         self._of_groups = of_groups
@@ -46,7 +48,11 @@ class Dispatcher:
         self._kept_here.get(type(command), self._submit)(command)
 
     def _report(self, problem: ReportProblem) -> None:
-        log.warning("Engine reports a problem", problem=problem.message)
+        if problem.error is None:
+            log.warning("Engine reports a problem", problem=problem.message)
+            return
+        self.errors += 1
+        log.error("Engine reports a bug", problem=problem.message, exc_info=problem.error)
 
     def _record(self, command: RecordAttempt) -> None:
         attempt = command.attempt

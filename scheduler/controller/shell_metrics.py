@@ -8,6 +8,7 @@ from typing import Protocol
 
 from scheduler.controller.beside.kubelet_refusals import KubeletRefusals
 from scheduler.controller.carrying_out import CommandSink
+from scheduler.controller.dispatch import Dispatcher
 from scheduler.controller.loop import SchedulingLoop
 from scheduler.controller.parts import Parts
 from scheduler.controller.record.recorder import Recorder
@@ -33,6 +34,9 @@ class ShellNumbers(Protocol):
     def loop(self) -> SchedulingLoop: ...
 
     @property
+    def dispatcher(self) -> Dispatcher: ...
+
+    @property
     def reflectors(self) -> Sequence[Reflector]: ...
 
     @property
@@ -46,6 +50,7 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
     if parts is not None and parts.recorder is not None:
         _watch_recorder(metrics, parts.recorder)
     writer, events, loop, refusals = shell.sink, shell.events, shell.loop, shell.refusals
+    dispatcher = shell.dispatcher
     metrics.watch_numbers(
         "scheduler_goroutines",
         "Number of running operations split by the work they do such as binding.",
@@ -82,7 +87,7 @@ def watch_shell(metrics: SchedulerMetrics, shell: ShellNumbers, parts: Parts | N
             lambda: len(refusals.backed_off),
             gauge,
         ),
-        ("tandem_loop_errors", "Errors of the scheduling loop.", lambda: loop.counts.errors, count),
+        ("tandem_loop_errors", "Errors of the scheduling loop.", lambda: loop.counts.errors + dispatcher.errors, count),
         ("tandem_slow_steps", "Steps of the event loop longer than 100 ms.", lambda: loop.steps.slow_steps, count),
         (
             "tandem_longest_step_seconds",

@@ -158,15 +158,15 @@ class BindingCycles:
         return self._fail(binding, NotPlaced(text, unschedulable_plugins=rejectors))
 
     def cancel(self, step: CancelBinding, now: Now) -> list[Step]:
-        """Preempt a pod that is not bound yet (``can_cancel``): it goes back to the queue instead of being
-        deleted."""
+        """End the cycle of a pod that is not bound yet (``can_cancel``): a victim goes back to the queue instead of
+        being deleted."""
         binding = self._by_uid.get(step.uid)
         if binding is None or binding.state in SENT:
             return []
-        if binding.state is not BindingState.PERMIT_WAIT:
-            return self._fail(binding, NotPlaced(PREEMPTED, is_error=True))
-        _note_wait(binding, Code.ERROR, now)
-        return self._fail(binding, NotPlaced(PREEMPTED_WAITING, is_error=True))
+        if is_waiting := binding.state is BindingState.PERMIT_WAIT:
+            _note_wait(binding, Code.ERROR, now)
+        text = step.message or (PREEMPTED_WAITING if is_waiting else PREEMPTED)
+        return self._fail(binding, NotPlaced(text, is_error=True))
 
     def permit_timed_out(self, deadline: PermitDeadline, now: Now) -> list[Step]:
         uid, plugin = deadline.uid, deadline.plugin

@@ -8,6 +8,7 @@ machine does is in its own file: ``scheduling_cycle.py`` first.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -17,6 +18,7 @@ from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import Command
 from scheduler.engine.cycle_context import Depth
 from scheduler.engine.deadlines import BindAgain, ExtenderDeadline, PermitDeadline, PreBindPoll
+from scheduler.engine.due import commands_of_due
 from scheduler.engine.engine_settings import EngineSettings
 from scheduler.engine.gate_facts import gates_of, hints_of
 from scheduler.engine.internal import (
@@ -369,10 +371,8 @@ class Engine(EngineParts):
         return (DeadlinesDue(),)
 
     def _deadlines_due(self, _step: DeadlinesDue, now: Now) -> Sequence[Step]:
-        commands: list[Command] = []
-        for deadline in self.deadlines.pop_due(now.monotonic):
-            commands += self._drain(self._due[type(deadline)](deadline, now), now)
-        return commands
+        due, drain = self.deadlines.pop_due(now.monotonic), partial(self._drain, now=now)
+        return commands_of_due(due, lambda deadline: self._due[type(deadline)](deadline, now), drain)
 
     def _shutdown(self, _stimulus: ShutdownRequested, _now: Now) -> Sequence[Step]:
         """No further pod is taken. Pods that wait in Permit or PreBind give up their room; binds are settled."""

@@ -91,9 +91,10 @@ class RejectWaiting(msgspec.Struct, frozen=True):
 
 
 class CancelBinding(msgspec.Struct, frozen=True):
-    """A pod that is not bound yet is preempted by another one."""
+    """A pod that is not bound yet is preempted by another one, or its binding met a bug, which ``message`` names."""
 
     uid: str
+    message: str = ""
 
 
 class VictimSettled(msgspec.Struct, frozen=True):

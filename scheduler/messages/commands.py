@@ -159,9 +159,10 @@ class ReportRepairs(msgspec.Struct, frozen=True):
 
 
 class ReportProblem(msgspec.Struct, frozen=True):
-    """An unexpected failure that affects one pod or plugin, for the log."""
+    """An unexpected failure that affects one pod or plugin, for the log. ``error``: of a bug of the engine."""
 
     message: str
+    error: BaseException | None = None
 
 
 BaseCommand = (

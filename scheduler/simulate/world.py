@@ -310,6 +310,8 @@ class World:
                     self.journal.append(f"{self.timeline.monotonic:.6f} group {attempt.group} {attempt.result.value}")
                 case WriteEvent():
                     self.events.append(command)
+                case ReportProblem(error=BaseException() as error):
+                    raise error
                 case ReportProblem(message):
                     self.problems.append(message)
                 case CallExtender():

@@ -81,6 +81,7 @@ class Cluster:
         self.pods: dict[str, Pod] = {}
         self.nodes: dict[str, Node] = {}
         self.lingering: set[str] = set()
+        self.tolerates_errors = False
         self._version = 0
         own = {"schedulerName": "tandem-scheduler", **(profile or {})}
         if plugins:
@@ -362,6 +363,9 @@ class Cluster:
         self.sent.extend(commands)
         self.unanswered.extend(_answerable(commands))
         self.engine.check()
+        for command in commands:
+            if isinstance(command, ReportProblem) and command.error is not None and not self.tolerates_errors:
+                raise command.error
         return list(commands)
 
     def _store(self, pod: Pod) -> None:
