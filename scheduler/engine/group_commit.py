@@ -50,7 +50,8 @@ class Commit:
     """The commit of one group.
 
     ``begin``, ``place`` each member, then ask ``is_whole``; then ``hand_over`` each outcome, or ``take_back`` each that
-    is held.
+    is held. ``room_left`` by a member's nomination is announced after that: pods that it wakes meet the place that the
+    member has taken.
     """
 
     def __init__(self, context: CycleContext, unit: GroupUnit, trial: Trial, latest: Latest) -> None:
@@ -62,10 +63,25 @@ class Commit:
         self._is_feasible = False
         self.held: dict[str, Held] = {}
         """By UID: the pods that count on their nodes, and have not been handed over."""
+        self._dropped: dict[str, PodInfo] = {}
+        """By UID: the pods on the nodes that they were nominated to."""
 
     def begin(self) -> None:
+        nominator = self._context.nominator
         for member in self._unit.members if self._trial.drops_nominations else ():
-            self._context.nominator.delete(member.uid)
+            if node := nominator.nominated_node(member.uid):
+                self._dropped[member.uid] = member.queued.info.on_node(node)
+                nominator.delete(member.uid)
+
+    def room_left(self, uid: str, outcome: CycleOutcome | None = None) -> list[Step]:
+        """The room of the nomination that was dropped for this outcome. If the pod's status names the node, the end of
+        that is shown by the watch, and says so."""
+        left = self._dropped.pop(uid, None)
+        if left is None or (isinstance(outcome, Placed) and outcome.pod.node_name == left.node_name):
+            return []
+        info = self._latest(uid)
+        is_shown = info is not None and info.pod.status.nominated_node_name == left.node_name
+        return [] if is_shown else [RoomTakenBack(left)]
 
     def place(self, member: Member, now: Now) -> Steps[None]:
         """The member counts on the node that was found for it, or is left out. Nothing may change in its pauses."""

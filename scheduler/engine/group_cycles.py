@@ -164,6 +164,7 @@ class GroupCycles:
         while commit is not None and commit.held:
             steps += commit.take_back()
         for member in unit.members[under_way.handed_over :]:
+            steps += commit.room_left(member.uid) if commit is not None else []
             outcome = NotPlaced(message, is_error=True)
             steps.append(CycleEnded(member.queued, unit.profile, member.attempt, outcome))
         record.duration_seconds += self._context.stopwatch() - under_way.began
@@ -226,6 +227,8 @@ class GroupCycles:
                 is_repeat, under_way.is_alone = under_way.is_alone, True
                 while commit.held:
                     now = yield commit.take_back()
+                if left := [step for member in unit.members for step in commit.room_left(member.uid)]:
+                    now = yield left
                 record.has_members = any(self._waiting(member.uid) is not None for member in unit.members)
                 if not is_repeat and record.has_members:
                     return
@@ -240,6 +243,7 @@ class GroupCycles:
         for member in unit.members:
             outcome, steps = commit.hand_over(member, outcomes[member.uid], makes_room=not self._is_gone(under_way))
             outcomes[member.uid] = outcome
+            steps += commit.room_left(member.uid, outcome)
             steps.append(CycleEnded(member.queued, unit.profile, member.attempt, outcome))
             under_way.handed_over += 1
             if under_way.handed_over == len(unit.members):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.messages.commands import PatchPodStatus
+from scheduler.messages.commands import DeletePod, PatchPodStatus
 from scheduler.testing.fragments import spread_json
 from tests.engine.gangs import GANGS, ZONE, Gangs
 
@@ -53,3 +53,63 @@ def test_a_member_placed_elsewhere_leaves_the_room_of_a_nomination_that_was_neve
     cluster.advance(15)
     cluster.schedule_all()
     assert [cluster.node_of(name) for name in ("a", "low")] == ["m", "n"]
+
+
+GPU = {"example.com/gpu": "1"}
+
+
+def in_each_other_s_way() -> Gangs:
+    """Two members are nominated to ``n`` and one to ``o``, by nominations that were never written, and their victims
+    are gone. Beside each other's nominations they fit nowhere. Two other pods, each of which needs a device of one of
+    these nodes, are tried while the gang searches, and wait since the nominations count for them."""
+    gang = {"app": "gang"}
+    cluster = Gangs(f"{GANGS},WorkloadAwarePreemption=true")
+    cluster.node("n", cpu="5", zone="a", allocatable=GPU)
+    cluster.node("o", cpu="3", allocatable={"example.com/fpga": "1"})
+    cluster.node("full", cpu="1", zone="b")
+    for name, node, cpu in (("victim", "n", "5"), ("other-victim", "o", "3"), ("stays", "full", "1")):
+        cluster.pod(name, cpu=cpu, node=node)
+    cluster.group(min_count=3, priority=5)
+    for name in ("plain", "third"):
+        cluster.member(name, cpu="2500m", priority=5, labels=gang)
+    # It is tried first, fits nowhere but on n, and there only as long as no other member counts.
+    cluster.member("spread", cpu="2500m", priority=5, labels=gang, spread=[spread_json(ZONE, gang, max_skew=1)])
+    cluster.schedule_all()
+    assert nominated(cluster) == ["n", "n", "o"]
+    for name in ("other-victim", "victim"):
+        cluster.succeed(cluster.write(PatchPodStatus, name))
+        cluster.succeed(cluster.write(DeletePod, name))
+    cluster.node("elsewhere", cpu="50")
+    while not cluster.engine.group_cycles.is_under_way:
+        cluster.schedule()
+    cluster.pod("equal", cpu="2", priority=5, requests=GPU)
+    cluster.pod("another", cpu="1", priority=5, requests={"example.com/fpga": "1"})
+    while any(cluster.place(name) != "unschedulable" for name in ("equal", "another")):
+        cluster.schedule()
+    assert cluster.engine.group_cycles.is_under_way and nominated(cluster) == ["n", "n", "o"]
+    return cluster
+
+
+def nominated(cluster: Gangs) -> list[str]:
+    return sorted(cluster.nominated(name) for name in ("plain", "third", "spread"))
+
+
+def test_a_gang_that_goes_elsewhere_leaves_the_room_of_nominations_that_were_in_its_way() -> None:
+    cluster = in_each_other_s_way()
+    cluster.schedule_all()
+    assert [cluster.node_of(name) for name in ("plain", "third", "spread")] == ["elsewhere", "elsewhere", "n"]
+    cluster.advance(15)
+    cluster.schedule_all()
+    assert [cluster.node_of(name) for name in ("equal", "another")] == ["n", "o"]
+
+
+def test_a_gang_that_finds_no_place_after_all_leaves_the_room_of_nominations_that_were_in_its_way() -> None:
+    cluster = in_each_other_s_way()
+    cluster.remove_node("elsewhere")
+    for node, cpu in (("n", "3"), ("o", "1")):
+        cluster.pod(f"taken-{node}", cpu=cpu, node=node, priority=9)
+    cluster.schedule_all()
+    assert [cluster.node_of(name) for name in ("plain", "third", "spread")] == ["", "", ""]
+    cluster.advance(15)
+    cluster.schedule_all()
+    assert [cluster.node_of(name) for name in ("equal", "another")] == ["n", "o"]
