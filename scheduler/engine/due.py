@@ -12,17 +12,16 @@ from scheduler.engine.internal import CancelBinding, Step
 from scheduler.errors import type_and_message
 from scheduler.messages.commands import ReportProblem
 
+Handle = Callable[[], Sequence[Step]]
 Drain = Callable[[Sequence[Step]], list[Command]]
 
 
-def commands_of_due(
-    due: Iterable[Deadline], handle: Callable[[Deadline], Sequence[Step]], drain: Drain
-) -> list[Command]:
+def commands_of_due(due: Iterable[tuple[Deadline, Handle]], drain: Drain) -> list[Command]:
     """The commands that the deadlines lead to, in their order. A bug that one of them meets is reported, and ends the
     binding that waited for it: no other deadline would."""
     commands: list[Command] = []
-    for deadline in due:
-        error = _carry_out(partial(handle, deadline), drain, commands)
+    for deadline, handle in due:
+        error = _carry_out(handle, drain, commands)
         if error is None:
             continue
         commands.append(_report(deadline, error))
@@ -33,7 +32,7 @@ def commands_of_due(
     return commands
 
 
-def _carry_out(handle: Callable[[], Sequence[Step]], drain: Drain, commands: list[Command]) -> BaseException | None:
+def _carry_out(handle: Handle, drain: Drain, commands: list[Command]) -> BaseException | None:
     """Add the commands of each step as soon as it is done; returns the error that ended it early."""
     try:
         for step in handle():

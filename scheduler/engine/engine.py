@@ -371,8 +371,8 @@ class Engine(EngineParts):
         return (DeadlinesDue(),)
 
     def _deadlines_due(self, _step: DeadlinesDue, now: Now) -> Sequence[Step]:
-        due, drain = self.deadlines.pop_due(now.monotonic), partial(self._drain, now=now)
-        return commands_of_due(due, lambda deadline: self._due[type(deadline)](deadline, now), drain)
+        due = ((one, partial(self._due[type(one)], one, now)) for one in self.deadlines.pop_due(now.monotonic))
+        return commands_of_due(due, partial(self._drain, now=now))
 
     def _shutdown(self, _stimulus: ShutdownRequested, _now: Now) -> Sequence[Step]:
         """No further pod is taken. Pods that wait in Permit or PreBind give up their room; binds are settled."""
