@@ -98,7 +98,7 @@ class AskingRunning(Reaching, Showing):
     """A question that only a running scheduler answers."""
 
     def source(self) -> Source:
-        """Raises ConfigurationError."""
+        """Where the answers come from: the leader, or the server that is named. Raises ConfigurationError."""
         return _running(self.access())
 
 

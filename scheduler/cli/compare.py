@@ -45,7 +45,8 @@ class Comparison:
         self._other: Otherwise
 
     def begin(self, recorded: Replay, beginning: Beginning) -> None:
-        """Raises ConfigurationError, also for extenders: they can't be asked."""
+        """Begin with an engine of the other configuration at the recording's beginning. Raises ConfigurationError, also
+        for extenders: they can't be asked."""
         # The gates are flags of the process, and no part of the file: without them groups would be none.
         gates = parse_feature_gates(beginning.configurations[-1].gates)
         configuration = load(self._text, gates=gates)
@@ -115,7 +116,8 @@ def _foreign(names: Iterable[str], profiles: Iterable[str]) -> str:
 
 
 def compare(place: Path, text: bytes | None, until: Until | None, classes: PluginClasses, as_json: bool) -> int:
-    """Raises ConfigurationError. ``text``: the other configuration."""
+    """Decide a recording by another configuration (``text``) and print both; returns the exit code. Raises
+    ConfigurationError."""
     maker = Maker(classes)
     comparison = Comparison(maker, text)
     reports = []

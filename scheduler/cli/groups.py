@@ -73,7 +73,7 @@ def print_waiting_groups(groups: list[dict[str, Any]], console: Console) -> None
 
 
 def standing(group: dict[str, Any]) -> str:
-    """``3 of at least 4 pods exist, 0 are on nodes``"""
+    """How much of a group is there: ``3 of at least 4 pods exist, 0 are on nodes``."""
     quorum = "" if group["minCount"] is None else f" of at least {group['minCount']}"
     held = f", {group['held']} of them not bound yet" if group["held"] else ""
     return f"{group['pods']}{quorum} pods exist, {group['onNodes']} are on nodes{held}"

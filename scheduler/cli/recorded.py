@@ -98,14 +98,14 @@ class Maker:
         self._made: dict[StatedConfiguration, Made] = {}
 
     def __call__(self, stated: StatedConfiguration) -> Made:
-        """Raises ConfigurationError."""
+        """What this configuration makes, made once. Raises ConfigurationError."""
         made = self._made.get(stated)
         if made is None:
             made = self._made[stated] = self.made_of(load(stated.text, gates=parse_feature_gates(stated.gates)))
         return made
 
     def made_of(self, configuration: Configuration) -> Made:
-        """Raises ConfigurationError."""
+        """The profiles, extenders and settings of a configuration. Raises ConfigurationError."""
         profiles = build_profiles(configuration, all_plugins(configuration, self._classes))
         extenders = build_extenders(configuration.kube.extenders)
         return Made(profiles, extenders, engine_settings(configuration), user_modules(profiles))
@@ -135,7 +135,8 @@ class Until(Struct, frozen=True):
 
 
 def until_of(text: str) -> Until | None:
-    """Raises ConfigurationError for what is neither a time nor a pod."""
+    """The moment that ``--until`` names; None for no text. Raises ConfigurationError for what is neither a time nor a
+    pod."""
     if not text:
         return None
     if "/" in text:

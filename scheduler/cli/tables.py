@@ -23,7 +23,7 @@ def terminal(*, soft_wrap: bool = False, highlight: bool = True) -> Console:
 
 
 def short(time: str) -> str:
-    """``2026-11-21T15:17:55Z`` without its year: the table is wide enough."""
+    """A time such as ``2026-11-21T15:17:55Z`` without its year: the table is wide enough."""
     return time[5:19].replace("T", " ")
 
 
@@ -37,7 +37,8 @@ def age(time: str, now: datetime) -> str:
 
 
 def merged(events: Iterable[str]) -> list[str]:
-    """``Node: Add`` and ``Node: Add, UpdateNodeTaint`` in one, kinds without their groups."""
+    """The events with those of one kind in one text, such as ``Node: Add`` and ``Node: Add, UpdateNodeTaint``; kinds
+    without their groups."""
     wanted: dict[str, dict[str, None]] = {}
     for event in events:
         resource, _, actions = event.partition(": ")

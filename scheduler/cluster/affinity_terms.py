@@ -222,7 +222,8 @@ class AffinityTerms:
             self._writable(key).change(row, 1, weight, self._tick())
 
     def remove(self, info: PodInfo, row: int) -> None:
-        """Raises InvariantViolation if the pod's terms were not counted."""
+        """Count the terms of a pod no longer that leaves its row. Raises InvariantViolation if they were not
+        counted."""
         for key, weight in _listed(terms_of(info)):
             if key not in self._ids:
                 raise InvariantViolation(f"pod {info.key} leaves row {row} with a term that is not counted")

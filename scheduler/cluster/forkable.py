@@ -57,7 +57,7 @@ class ForkableDict(dict[K, V], Generic[K, V]):
         return value
 
     def touched(self) -> Iterator[K]:
-        """Of a fork: the keys that are in its own layer. Of another dict: none."""
+        """The keys that are in a fork's own layer; none for a dict that is not a fork."""
         return iter(())
 
     def __setitem__(self, key: K, value: V) -> None:

@@ -64,7 +64,8 @@ class ImageIndex:
         return self._states.get(name)
 
     def versions(self, names: Iterable[str]) -> tuple[int, ...]:
-        """Of these images: which nodes hold them, and their sizes, are the same while these are. 0: no node has it."""
+        """A version for each of these images: while it is equal, the same nodes hold the image, and its size is the
+        same. 0: no node has it."""
         found = map(self._states.get, names)
         return tuple([0 if state is None else state.version for state in found])
 

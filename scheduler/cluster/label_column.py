@@ -71,7 +71,7 @@ class LabelColumn:
 
     @classmethod
     def of(cls, ids: Ids, values: Iterable[str]) -> LabelColumn:
-        """``values``: by id, from 1 on."""
+        """A column with these ids. ``values``: by id, from 1 on."""
         texts = _Texts(values)
         return cls(ids, texts, np.arange(-1, len(texts.all)))
 
@@ -80,7 +80,7 @@ class LabelColumn:
         return len(self._text_of)
 
     def value(self, value_id: int) -> str | None:
-        """None for ABSENT."""
+        """The value of an id; None for ABSENT."""
         return None if value_id == ABSENT else self._texts.all[self._text_of.item(value_id)]
 
     def find(self, value: str) -> int:
@@ -101,7 +101,7 @@ class LabelColumn:
 
     @property
     def numbers(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """By value id: what ``number`` says, 0 for None, and whether it is a number."""
+        """What ``number`` says of each value, by id, 0 for None; and whether it is a number."""
         if self._integers is None:
             numbers, are_numbers = self._texts.as_integers()
             of_values = self._text_of[1:]

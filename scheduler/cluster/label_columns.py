@@ -131,7 +131,7 @@ class LabelColumns:
 
     @property
     def nbytes(self) -> int:
-        """Of the kept columns."""
+        """The size in bytes of the kept columns."""
         return self._bytes
 
     def check(self, labels: Sequence[Labels | None]) -> bool:

@@ -164,7 +164,7 @@ class NodeColumns:
                 return self._requested.column(resource, self.size)
 
     def amounts(self, resource: str) -> tuple[Int64Column, Int64Column]:
-        """``allocatable`` and ``requested`` of a resource."""
+        """What nodes offer of a resource (``allocatable``), and what their pods take of it (``requested``)."""
         known = self._always.get(resource)
         if known is None:
             known = self.allocatable(resource), self.requested(resource)

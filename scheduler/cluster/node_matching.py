@@ -182,7 +182,7 @@ def _with_values(table: Labelled, key: str, wanted: Iterable[str], is_wanted: bo
 
 
 def weights_of_values(table: Labelled, key: str, weighted: Iterable[tuple[str, int]]) -> npt.NDArray[np.int64]:
-    """By value id of a label: the sum of the weights given for the value."""
+    """The sum of the weights given for each value of a label, by value id."""
     values = table.label_values(key)
     sums = np.zeros(len(values), np.int64)
     for value, weight in weighted:

@@ -44,11 +44,11 @@ class ObjectStore:
         return self._objects[kind]
 
     def find(self, type_: type[AnyObject], key: str) -> AnyObject | None:
-        """As ``get``, by the kind's type."""
+        """The object, or None, as ``get`` by the kind's type."""
         return cast("AnyObject | None", self._objects[kind_of_type(type_)].get(key))
 
     def all_of(self, type_: type[AnyObject]) -> Mapping[str, AnyObject]:
-        """As ``all``, by the kind's type."""
+        """All objects of a kind by key, as ``all`` by the kind's type."""
         return cast("Mapping[str, AnyObject]", self._objects[kind_of_type(type_)])
 
     def version(self, kind: Kind) -> int:

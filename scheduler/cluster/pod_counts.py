@@ -194,7 +194,7 @@ class PodCounts:
         self._change(group, row, 1, info.is_terminating)
 
     def remove(self, info: PodInfo, row: int) -> None:
-        """Raises InvariantViolation if no such pod was added on the row."""
+        """Count a pod no longer that leaves its row. Raises InvariantViolation if no such pod was added on the row."""
         known = self._groups.get((info.namespace, frozenset(info.labels.items())))
         if known is None or row not in known.rows:
             raise InvariantViolation(f"pod {info.key} is taken from row {row}, where no pod of its labels is counted")

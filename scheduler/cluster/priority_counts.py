@@ -22,7 +22,7 @@ class PriorityCounts:
             heappush(self._heap, priority)
 
     def remove(self, priority: int) -> None:
-        """Raises KeyError if no pod has it."""
+        """Count a pod of this priority no longer. Raises KeyError if no pod has it."""
         count = self._counts[priority] - 1
         if count:
             self._counts[priority] = count

@@ -70,7 +70,7 @@ class RowCounts:
 
     @property
     def nbytes(self) -> int:
-        """Of the array; little else."""
+        """The size in bytes of the array; there is little else."""
         return 0 if self._dense is None else self._dense.nbytes
 
     @property

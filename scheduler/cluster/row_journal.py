@@ -42,7 +42,7 @@ class RowChanges:
         return set(self._nodes or self.few_with(NODE_CHANGED)) if self.flags & NODE_CHANGED else set()
 
     def few_with(self, flags: int) -> Sequence[int]:
-        """Those of ``few`` that have one of these flags."""
+        """The rows of ``few`` that have one of these flags."""
         if self.flags & flags == self.flags:
             return self._few_rows
         return [row for row, has in self.few.items() if has & flags]

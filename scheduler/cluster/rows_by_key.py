@@ -28,7 +28,7 @@ class RowsByKey(Generic[Key]):
             self._rows[key] = {row: 1}
 
     def remove(self, key: Key, row: int) -> None:
-        """Raises KeyError where nothing was added."""
+        """Count one less of the key on the row. Raises KeyError where nothing was added."""
         rows = self._rows.writable(key, dict)
         left = rows[row] - 1
         if left:

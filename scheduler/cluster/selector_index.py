@@ -61,7 +61,7 @@ class SelectorIndex:
             self._use(namespaces)
 
     def drop(self, entry: int) -> None:
-        """Raises KeyError if the id is not there."""
+        """Take an id out. Raises KeyError if it is not there."""
         places = self._filed.pop(entry)
         area = places[0][0] if places else None
         if area is not None:

@@ -104,14 +104,14 @@ class View:
         return self.objects.get(kind, key)
 
     def find(self, type_: type[AnyObject], key: str) -> AnyObject | None:
-        """As ``get``, by the kind's type: ``view.find(StorageClass, "fast")``."""
+        """The object of this key, or None, as ``get`` by the kind's type: ``view.find(StorageClass, "fast")``."""
         return self.objects.find(type_, key)
 
     def all(self, kind: Kind) -> Mapping[str, ApiObject]:
         return self.objects.all(kind)
 
     def all_of(self, type_: type[AnyObject]) -> Mapping[str, AnyObject]:
-        """As ``all``, by the kind's type."""
+        """All objects of a kind by key, as ``all`` by the kind's type."""
         return self.objects.all_of(type_)
 
     @property

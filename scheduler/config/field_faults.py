@@ -14,31 +14,32 @@ MAX_SHOWN: Final = 1000
 
 
 def invalid(path: str, value: object, detail: str) -> Fault:
-    """``Invalid value: <value>: <detail>``."""
+    """The fault ``Invalid value: <value>: <detail>``."""
     return Fault(path, f"Invalid value: {shown(value)}: {detail}")
 
 
 def required(path: str, detail: str = "") -> Fault:
-    """``Required value``, with an optional reason."""
+    """The fault ``Required value``, with an optional reason."""
     return Fault(path, f"Required value: {detail}" if detail else "Required value")
 
 
 def duplicate(path: str, value: object) -> Fault:
-    """``Duplicate value: <value>``."""
+    """The fault ``Duplicate value: <value>``."""
     return Fault(path, f"Duplicate value: {shown(value)}")
 
 
 def too_many(path: str, count: int, most: int) -> Fault:
+    """The fault ``Too many: <count>: must have at most <most> items``."""
     return Fault(path, f"Too many: {count}: must have at most {most} items")
 
 
 def forbidden(path: str, detail: str) -> Fault:
-    """``Forbidden: <detail>``."""
+    """The fault ``Forbidden: <detail>``."""
     return Fault(path, f"Forbidden: {detail}")
 
 
 def not_supported(path: str, value: object, supported: Iterable[str]) -> Fault:
-    """``Unsupported value: "x": supported values: "a", "b"``, in the order given."""
+    """The fault ``Unsupported value: "x": supported values: "a", "b"``, with the values in the order given."""
     choices = ", ".join(f'"{choice}"' for choice in supported)
     return Fault(path, f"Unsupported value: {shown(value)}: supported values: {choices}")
 

@@ -11,7 +11,7 @@ MAX_WORD: Final = 64
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`` (did you mean "parallelism"?)``, to be appended to a fault; "" where nothing is close."""
+    """A text to be appended to a fault, such as `` (did you mean "parallelism"?)``; "" where nothing is close."""
     if len(word) > MAX_WORD:
         return ""
     lowered = {name.lower(): name for name in known}

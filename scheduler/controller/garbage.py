@@ -33,7 +33,7 @@ MAX_WALKS_BEFORE_A_LOOK: Final = 1_000
 
 
 def collect_seldom() -> None:
-    """For commands, and for the start."""
+    """Let the collector walk seldom: for commands, and for the scheduler's start."""
     gc.set_threshold(STARTING_OBJECTS, *gc.get_threshold()[1:])
 
 

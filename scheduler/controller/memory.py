@@ -38,6 +38,6 @@ class InUse(NamedTuple):
 
 
 def give_back() -> None:
-    """Free pages go back to the system, where the C library is glibc: 0.6 ms a MiB, 0.01 ms without any."""
+    """Give free pages back to the system, where the C library is glibc: 0.6 ms a MiB, 0.01 ms without any."""
     with suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

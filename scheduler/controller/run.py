@@ -71,7 +71,8 @@ def run_blocking(settings: ShellSettings, factory: EngineFactory, environment: M
 
 
 async def run(settings: ShellSettings, factory: EngineFactory, environment: Mapping[str, str]) -> int:
-    """Until stopped; returns the exit code. A wrong configuration is one line in the log and exit code 1."""
+    """Run a scheduler until it is stopped; returns the exit code. A wrong configuration is one line in the log and exit
+    code 1."""
     configure_logs(settings.logs)
     garbage.collect_seldom()
     try:
@@ -94,7 +95,8 @@ class Shell(Assembly):
         self._operator: KopfOperator | None = None
 
     async def run(self) -> int:
-        """Raises ConfigurationError for credentials that can't be used or a port that is taken."""
+        """Run until stopped; returns the exit code. Raises ConfigurationError for credentials that can't be used or a
+        port that is taken."""
         signals = StopSignals()
         try:
             credentials = await self.client.connect()

@@ -73,7 +73,7 @@ class StepWatch:
             log.warning("Step was slow, everything else has waited for it", **took, **culprit())
 
     def _cpu_of(self, seconds: float) -> float:
-        """Of a step that has just ended and took these seconds, at most."""
+        """An upper bound of the CPU seconds of a step that has just ended and took these seconds."""
         return min(seconds, self._thread_seconds() - self._cpu_at_mark)
 
 

@@ -71,7 +71,7 @@ class Tasks:
         await asyncio.gather(*self._running, return_exceptions=True)
 
     def trouble(self) -> str:
-        """For ``/readyz``: the tasks that have failed and are not steady again; "" where there are none."""
+        """The tasks that have failed and are not steady again, for ``/readyz``; "" where there are none."""
         now = time.monotonic()
         return "; ".join(
             f"{name} failed {now - record.failed_at:.0f} s ago: {record.error}"

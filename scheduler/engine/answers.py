@@ -17,7 +17,7 @@ AnswerHandlers = Mapping[tuple[type, type], Callable[[Any, Any, Now], Sequence[S
 
 
 class Answers:
-    """An answer that no machine waits for any more is dropped."""
+    """Passes each answer to the machine that waits for it; one that no machine waits for any more is dropped."""
 
     def __init__(self, tickets: Tickets, deadlines: Deadlines, handlers: AnswerHandlers) -> None:
         self._tickets = tickets

@@ -88,7 +88,7 @@ class AttemptMemory:
         return len(self._attempts)
 
     def of(self, key: str) -> Attempt | None:
-        """``key`` is namespace/name."""
+        """The last attempt at the pod ``key`` (``namespace/name``); None if none is remembered."""
         return self._attempts.get(key)
 
     def remember(self, attempt: Attempt) -> None:

@@ -77,7 +77,7 @@ def preview_page(engine: Engine, info: PodInfo, now: Now, node: str = "") -> dic
 
 
 def preview_page_in_slices(engine: Engine, info: PodInfo, now: Now, node: str = "") -> Steps[dict[str, Any]]:
-    """``preview_page``, for a large pod with pauses: it is of the cluster as it was at the beginning."""
+    """``preview_page`` with pauses for a large pod: it shows the cluster as it was at the beginning."""
     if not takes_long(info, engine.cache.volumes):
         return run_to_end(_preview_in_slices(engine, engine.cache, info, now, node))
     return (yield from _preview_in_slices(engine, engine.cache.fork(), info, now, node))

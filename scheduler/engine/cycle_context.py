@@ -50,7 +50,7 @@ class Depth(Enum):
 
 
 class Assumptions(Protocol):
-    """Takes the cycle's decision: the assumed pod."""
+    """Where a cycle applies its decision: on the live cluster, or on a fork for a trial."""
 
     @property
     def on_trial(self) -> Collection[str]:
@@ -65,10 +65,12 @@ class Assumptions(Protocol):
 
 
 class Policies(Protocol):
+    """The preemption policies of pods and of groups; see ``making_room/policies.py``."""
+
     def policy_of(self, pod: PodInfo, now: Now) -> PreemptionPolicy: ...
 
     def policy_of_group(self, uid: str, pods: Sequence[PodInfo], now: Now) -> PreemptionPolicy:
-        """Of a group (UID of its object) as a preemptor, with these pods."""
+        """The policy of a group (UID of its object) that preempts as one for these pods."""
         ...
 
 
@@ -168,12 +170,12 @@ class Run(Struct, eq=False):
 
     @property
     def reserve_plugins(self) -> tuple[ReservePlugin, ...]:
-        """Those that the pod concerns."""
+        """The Reserve plugins that the pod concerns."""
         return self.pod_class.reserve_plugins
 
     @property
     def permit_plugins(self) -> tuple[PermitPlugin, ...]:
-        """Those that the pod concerns."""
+        """The Permit plugins that the pod concerns."""
         return self.pod_class.permit_plugins
 
     def filter_failed(self, error: Refusal) -> NotPlaced:

@@ -86,6 +86,7 @@ class Cycles:
         return self._go_on(searching, None, now) if searching is not None else ()
 
     def answered(self, _owner: CycleTicket, answer: ExtenderAnswered, now: Now) -> CycleSteps:
+        """Take an extender's answer; with the last one that the suspended cycle waits for, the cycle goes on."""
         paused = self.paused
         if paused is None or all(call.ticket != answer.ticket for call in paused.calls):
             return ()
@@ -125,9 +126,9 @@ class Cycles:
         return attempt, (yield from run_in_steps(scheduling_cycle(context, profile, info, attempt, now, depth)))
 
     def fork(self, rng: Random) -> CycleContext:
-        """A context on a fork of the cluster, for trials: without extenders, with a source of chance of its own. What
-        assumes and what answers for policies are still the engine's: replace them. So is what PostFilter plugins keep,
-        which is good for any view of these nodes and pods."""
+        """A context on a fork of the cluster, for trials: without extenders, and with a source of chance of its own.
+        Its ``assumptions`` and ``policies`` are still the engine's: replace them. Its ``kept`` is the engine's, too,
+        which is valid for any view of these nodes and pods."""
         return replace(self._context.on_fork(), extenders=(), rng=rng, tickets=Tickets(), documents=Documents())
 
     def replace_plugins(self, percentage_of_nodes_to_score: int | None) -> None:

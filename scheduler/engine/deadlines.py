@@ -76,6 +76,7 @@ class Deadlines:
         return tuple(self.due)
 
     def set(self, key: Deadline, due: float) -> None:
+        """Set a deadline to the monotonic second ``due``."""
         self._serial += 1
         self.due[key] = (due, self._serial)
         heapq.heappush(self._heap, (due, self._serial, key))
@@ -84,6 +85,7 @@ class Deadlines:
             heapq.heapify(self._heap)
 
     def drop(self, key: Deadline) -> None:
+        """Drop a deadline; one that is not set changes nothing."""
         self.due.pop(key, None)
 
     def next(self) -> float | None:

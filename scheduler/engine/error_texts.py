@@ -19,7 +19,7 @@ def cause_of(error: BaseException) -> str:
 
 
 def go_duration(seconds: float) -> str:
-    """``10s``, ``1m0s``, ``15m0s``, ``1h0m0s``, as Go writes a duration."""
+    """The duration as Go writes it: ``10s``, ``1m0s``, ``15m0s``, ``1h0m0s``."""
     total = round(seconds * 1000)
     whole, milliseconds = divmod(total, 1000)
     minutes, rest = divmod(whole, 60)

@@ -64,7 +64,7 @@ class PreemptionMemory:
 def pod_page(
     engine: Engine, key: str, now: Now, memory: PreemptionMemory | None = None, node: str = ""
 ) -> dict[str, Any] | None:
-    """``pod_page_in_slices`` at once."""
+    """``pod_page_in_slices`` without pauses."""
     return run_to_end(pod_page_in_slices(engine, key, now, memory, node))
 
 

@@ -51,7 +51,7 @@ class GroupReports:
 
     @property
     def remembered(self) -> tuple[RememberedGroup, ...]:
-        """The longest untried first."""
+        """All groups that are remembered, those whose last attempt is the oldest first."""
         return tuple(self._last.values())
 
     def forget(self, key: str) -> None:

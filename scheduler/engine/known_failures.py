@@ -66,6 +66,7 @@ class KnownFailures:
         return state == self._state
 
     def get(self, key: Hashable, state: Hashable) -> KnownEnd | None:
+        """The end that holds for pods of this class in this state of the cluster; None if none is known."""
         return self.ends.get(key) if state == self._state else None
 
     def put(self, key: Hashable, state: Hashable, outcome: NotPlaced, attempt: Attempt) -> None:

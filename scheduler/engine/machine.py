@@ -41,6 +41,8 @@ class Part(Enum):
 
 
 class Claims(msgspec.Struct, frozen=True):
+    """What one machine writes and reads of the engine's state, and the tickets and deadlines that it owns."""
+
     writes: frozenset[Part]
     reads: frozenset[Part] = frozenset()
     tickets: frozenset[type[TicketOwner]] = frozenset()

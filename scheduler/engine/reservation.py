@@ -160,7 +160,7 @@ class Reserved(Protocol):
 
     @property
     def pod(self) -> PodInfo:
-        """With ``node_name`` set."""
+        """The pod, with ``node_name`` set."""
         ...
 
     @property

@@ -17,7 +17,8 @@ MIN_PERCENTAGE = 5
 
 
 def percentage_in_force(own: int | None, common: int | None, extenders: Sequence[Extender]) -> int | None:
-    """``own``: of the profile; ``common``: of all. None: every node is looked at, but for extenders that filter."""
+    """The percentage of nodes to score: the profile's (``own``), else that of all profiles (``common``). None: all
+    nodes are scored; where an extender filters, 0 (adaptive) takes its place."""
     percentage = common if own is None else own
     return 0 if percentage is None and any(extender.has_filter for extender in extenders) else percentage
 

@@ -121,6 +121,7 @@ class Tries:
         return [skipped(info), RoomTakenBack(info.on_node(node))] if node else [skipped(info)]
 
     def attempt(self, queued: QueuedPod, profile: Profile, now: Now) -> Attempt:
+        """A new Attempt at the pod, with what is known of it before it is tried."""
         self.last_attempt = Attempt(
             pod=queued.key,
             uid=queued.uid,

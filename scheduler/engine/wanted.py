@@ -17,6 +17,7 @@ class Wanted(Struct, frozen=True):
 
     @property
     def is_everything(self) -> bool:
+        """Whether no pod is left out."""
         return not (self.namespace or self.profile or self.plugin)
 
     def includes(self, record: QueuedPod) -> bool:

@@ -40,6 +40,7 @@ class Watching(Struct, frozen=True):
     _group_reports: GroupReports
 
     def observed(self, stimulus: ObjectObserved, now: Now) -> Sequence[Step]:
+        """A list or a watch shows an object: what the event ends, then the cache and the queue."""
         obj = stimulus.object
         self._documents.put(stimulus.kind, obj, stimulus.document)
         if isinstance(obj, Pod):
@@ -95,20 +96,24 @@ class Watching(Struct, frozen=True):
         return made_for is not None and self._known_pods.by_uid(made_for) is not None
 
     def allocation_sent(self, step: AllocationSent, _now: Now) -> Sequence[Step]:
+        """Note that a claim's allocation is on its way to the API server."""
         self._handlers.claim_writes.sent(step.ticket, step.claim_uid)
         return ()
 
     def nomination_changed(self, step: NominationChanged, now: Now) -> Sequence[Step]:
+        """Withdraw a nomination that was cleared, and write the change to the pod's status."""
         if not step.node:
             self._handlers.nomination_withdrawn(step.pod.uid, now)
         return self._reports.nomination_changed(step, now)
 
     def claim_written(self, owner: ClaimTicket, outcome: WriteFinished, now: Now) -> Sequence[Step]:
+        """A claim was written outside of a binding: after a failure the pod that waited for it is tried again."""
         if not outcome.is_done and owner.waiting_pod:
             self._handlers.claim_writes.has_not_helped(owner.waiting_pod, now)
         return ()
 
     def learned(self, step: ObjectLearned, now: Now) -> Sequence[Step]:
+        """Apply an object that the answer to a write has shown."""
         return self._apply_observed(step.kind, step.object, now)
 
     def _apply_observed(self, kind: Kind, obj: ApiObject, now: Now) -> Sequence[Step]:
@@ -119,6 +124,7 @@ class Watching(Struct, frozen=True):
         return steps
 
     def deleted(self, stimulus: ObjectDeleted, now: Now) -> Sequence[Step]:
+        """An object is gone: what its end brings about, then the cache and the queue."""
         obj = stimulus.object
         self._documents.remove(stimulus.kind, obj)
         steps: list[Step] = []

@@ -51,7 +51,7 @@ class Diagnosis(Struct, frozen=True):
         return np.flatnonzero(self.is_refused_as(code))
 
     def is_refused_as(self, code: Code) -> npt.NDArray[np.bool_]:
-        """``rows_refused_as`` as a mask by row."""
+        """``rows_refused_as`` as a mask: bool, one a row."""
         wanted = np.zeros(len(self.refusals) + 1, np.bool_)
         wanted[0] = self.absent.code is code
         for number, refusal in enumerate(self.refusals, start=1):
@@ -125,10 +125,9 @@ def disjoint_node_sets(plugins: frozenset[str]) -> Refusal:
 
 
 def fit_error_text(total_nodes: int, diagnosis: Diagnosis) -> str:
-    """``0/3 nodes are available: 3 Insufficient cpu. preemption: ...`` word for word as kube-scheduler 1.36 writes it.
-
-    ``total_nodes`` counts all nodes of the cluster, including those that were not evaluated.
-    """
+    """The message of an attempt that found no node, word for word as kube-scheduler 1.36 writes it: ``0/3 nodes are
+    available: 3 Insufficient cpu. preemption: ...``. ``total_nodes`` counts all nodes of the cluster, including those
+    that were not evaluated."""
     text = f"0/{total_nodes} nodes are available:"
     if diagnosis.pre_filter is not None and diagnosis.pre_filter.reasons:
         text += f" {diagnosis.pre_filter.message}."
@@ -154,7 +153,7 @@ class FitTexts:
         """By the identity of the codes, which live as long as their entry."""
 
     def text(self, total_nodes: int, diagnosis: Diagnosis) -> str:
-        """``fit_error_text``."""
+        """``fit_error_text``, from the last texts where these have it."""
         known = self._texts.get(id(diagnosis.codes))
         if known is not None:
             of_nodes, other, text = known

@@ -74,7 +74,7 @@ def label_values(table: NodeTable, key: str, rows: RowArray) -> str:
 
 
 def labels_listed(table: NodeTable, key: str, value_ids: Sequence[int]) -> str:
-    """``zone=a, zone=b``, at most ``MAX_VALUES`` of them."""
+    """The labels as ``zone=a, zone=b``, at most ``MAX_VALUES`` of them."""
     texts = [_labelled(table, key, value_id) for value_id in value_ids[:MAX_VALUES]]
     more = len(value_ids) - MAX_VALUES
     return ", ".join(texts) + (f", and {more} more" if more > 0 else "")

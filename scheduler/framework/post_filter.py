@@ -67,7 +67,7 @@ class WaitForVictims(Struct, frozen=True):
 
 
 class PutOff(Struct, frozen=True):
-    """As many removals are under way as may be: the pod is tried again when one has ended."""
+    """The order to try the pod again when a removal has ended, since as many are under way as may be."""
 
 
 class WaitForBudget(Struct, frozen=True):
@@ -109,7 +109,7 @@ class Filters(Protocol):
 
     @property
     def filter_plugins(self) -> Sequence[FilterPlugin]:
-        """In the order in which they are asked; the first refusal wins."""
+        """The Filter plugins in the order in which they are asked; the first refusal wins."""
         ...
 
 

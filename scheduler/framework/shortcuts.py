@@ -108,7 +108,7 @@ class GroupScores(Struct, frozen=True):
     """Rows whose group is not what it was at the answer before this one, perhaps some others; None: any."""
 
     def members_now(self, fitting: Fitting) -> npt.NDArray[np.int64] | None:
-        """``members`` of the same groups with these rows; None where rows have to be counted."""
+        """``members`` of the same groups, counted for these rows; None where rows have to be counted."""
         if fitting.version == self.fits_version:
             return self.members
         return None if fitting.flips is None else fitting.flips.members(self.members, self.groups, fitting.codes)

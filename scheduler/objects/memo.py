@@ -43,5 +43,5 @@ def is_long_text(text: str) -> bool:
 
 
 def has_many_parts(parts: Any) -> bool:
-    """For a tuple, a set or anything else with a length."""
+    """Whether a tuple, a set or anything else with a length has many parts."""
     return len(parts) > MAX_PARTS

@@ -129,7 +129,7 @@ PARTS_A_SLICE = 3_000
 
 
 def parse_node_selector(written: NodeSelectorFields) -> NodeSelector:
-    """Never raises: what is wrong with a term is kept in the term."""
+    """The selector, parsed. Never raises: what is wrong with a term is kept in the term."""
     if len(written.node_selector_terms) > MAX_REMEMBERED_TERMS:
         return run_to_end(parse_in_steps(written))
     terms = tuple([(_plain(t.match_expressions), _plain(t.match_fields)) for t in written.node_selector_terms])
@@ -152,7 +152,8 @@ def parse_in_steps(written: NodeSelectorFields) -> Steps[NodeSelector]:
 
 
 def required_node_affinity(pod: Pod) -> RequiredNodeAffinity:
-    """Never raises: what is wrong with a term is kept in the term."""
+    """The pod's node selector and required node affinity, parsed. Never raises: what is wrong with a term is kept in
+    the term."""
     affinity = pod.node_affinity
     required = affinity.required if affinity is not None else None
     labels = pod.spec.node_selector

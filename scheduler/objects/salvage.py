@@ -36,7 +36,7 @@ class Identity(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """As `ApiObject.key`."""
+        """The object's key, as `ApiObject.key`."""
         return f"{self.namespace}/{self.name}" if self.namespace and self.name else self.name
 
 

@@ -15,6 +15,6 @@ WORKLOAD_KINDS: Final = {
 
 
 def kind_of_workload(word: str) -> str | None:
-    """``deploy`` → ``deployment``; None for a word that is no kind of workload."""
+    """The kind of workload that a word of kubectl means (``deploy`` → ``deployment``); None for a word that is none."""
     word = word.lower()
     return next((kind for kind, others in WORKLOAD_KINDS.items() if word == kind or word in others), None)

@@ -50,7 +50,7 @@ class DefaultPreemptionArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DefaultPreemption(PreEnqueuePlugin, PreemptionPlugin):
-    """Reference preemption.md. What is different for a preemptor comes with the context."""
+    """See docs/kube-scheduler/preemption.md. What is different for a preemptor comes with the context."""
 
     name = "DefaultPreemption"
     Args = DefaultPreemptionArgs

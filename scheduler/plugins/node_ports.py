@@ -98,7 +98,7 @@ class _PortAccount:
 
 
 class NodePorts(PreFilterPlugin, FilterPlugin):
-    """Reference plugins.md §3.7."""
+    """See docs/kube-scheduler/plugins.md §3.7."""
 
     name = "NodePorts"
     reads = Reads.USAGE

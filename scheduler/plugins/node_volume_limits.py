@@ -78,7 +78,7 @@ class NewVolumes(Struct, AlikeState, frozen=True):
 
 
 class NodeVolumeLimits(PreFilterPlugin, FilterPlugin):
-    """Reference plugins.md §3.14, volumes.md §6."""
+    """See docs/kube-scheduler/plugins.md §3.14, volumes.md §6."""
 
     name = "NodeVolumeLimits"
 

@@ -14,7 +14,7 @@ def uses_claim(pod: PodInfo, claim: PersistentVolumeClaim) -> bool:
 
 
 def names_claim(pod: PodInfo, claim: PersistentVolumeClaim) -> bool:
-    """As ``uses_claim``, by PersistentVolumeClaim volumes only."""
+    """Whether the pod uses the claim by a PersistentVolumeClaim volume; see ``uses_claim``."""
     return claim.metadata.namespace == pod.namespace and any(
         volume.persistent_volume_claim is not None and volume.persistent_volume_claim.claim_name == claim.metadata.name
         for volume in pod.pod.spec.volumes

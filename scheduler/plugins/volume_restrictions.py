@@ -79,7 +79,7 @@ class WantedVolumes(Struct, State, frozen=True):
 
 
 class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
-    """Reference plugins.md §3.13, volumes.md §7."""
+    """See docs/kube-scheduler/plugins.md §3.13, volumes.md §7."""
 
     name = "VolumeRestrictions"
     needs_pre_filter = True

@@ -50,7 +50,7 @@ class Zones(Struct, AlikeState, frozen=True):
 
 
 class VolumeZone(PreFilterPlugin, FilterPlugin):
-    """Reference plugins.md §3.16, volumes.md §8."""
+    """See docs/kube-scheduler/plugins.md §3.16, volumes.md §8."""
 
     name = "VolumeZone"
 

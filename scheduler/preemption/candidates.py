@@ -31,7 +31,7 @@ class _LastRows:
 
 
 def potential_rows(context: PostFilterContext) -> Rows:
-    """``_potential_rows``; do not change them."""
+    """The rows of ``_potential_rows``, shared by attempts that fail alike: do not change them."""
     return context.kept.of(_LastRows).rows(context)
 
 

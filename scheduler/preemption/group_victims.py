@@ -69,15 +69,15 @@ then the earliest. Names decide what is left, so that any order of the cluster's
 
 
 def importance(unit: Unit, now: int) -> Importance:
-    """``now``: nanoseconds since 1970, the same for the whole attempt."""
+    """A sort key of the unit's importance. ``now``: nanoseconds since 1970, the same for the whole attempt."""
     started = min([start_time(info, now) for info in unit.pods])
     first = min([(info.key, info.uid) for info in unit.pods])
     return (-unit.priority, not unit.is_of_group, -len(unit.pods) if unit.is_of_group else 0, started, first)
 
 
 def in_order(weighed: Iterable[tuple[Importance, Unit]], budgets: Budgets) -> list[Unit]:
-    """In the order in which they are given back: those whose removal violates a budget before the others, each part
-    with the most important first."""
+    """The units in the order in which they are given back: those whose removal violates a budget before the others,
+    each part with the most important first."""
     ordered = [unit for _, unit in sorted(weighed, key=itemgetter(0))]
     violating = _violating(ordered, budgets)
     return sorted(ordered, key=lambda unit: (unit.is_terminating, id(unit) not in violating))

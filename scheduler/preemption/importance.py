@@ -19,11 +19,8 @@ def start_time(info: PodInfo, now: int) -> int:
 
 
 def most_important_first(pods: Iterable[PodInfo], now: int) -> list[PodInfo]:
-    """By importance; pods of one priority and start time by namespace, name and UID, so that any order of ``pods``
-    gives the same.
-
-    ``now``: nanoseconds since 1970, the same for the whole attempt.
-    """
+    """The pods by importance; those of one priority and start time by namespace, name and UID, so that any order of
+    ``pods`` gives the same. ``now``: nanoseconds since 1970, the same for the whole attempt."""
     return sorted(pods, key=lambda info: importance(info, now))
 
 

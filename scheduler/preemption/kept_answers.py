@@ -314,7 +314,7 @@ class KeptAnswers:
         return known
 
     def filters(self, trial: Trial) -> WaveFilters | None:
-        """``wave_filters``."""
+        """``wave_filters`` of the trial, sorted out once for a class of pods."""
         return self._filters_of(trial).filters
 
     def of(self, trial: Trial, filters: WaveFilters) -> RowAnswers | None:

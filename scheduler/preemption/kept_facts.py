@@ -19,7 +19,7 @@ Rows = npt.NDArray[np.int64]
 
 
 class KeptFacts:
-    """By row, the facts that its result is kept for, of one class of pods."""
+    """The row facts that the cached results of one class of pods hold for, by row."""
 
     __slots__ = ("_kept", "_of_all", "_present", "_size")
 

@@ -90,7 +90,7 @@ class PodColumns:
         """How many rows the last search has tried."""
 
     def stale_parts(self, table: NodeTable, rows: Lines) -> list[Lines]:
-        """Those of these rows that are not up to date, in parts of some ``PODS_A_STEP`` pods each."""
+        """The rows among these that are not up to date, in parts of some ``PODS_A_STEP`` pods each."""
         stale = self._stale(table, rows)
         steps = np.cumsum(table.pod_count[stale] + 1) // PODS_A_STEP
         return np.split(stale, np.flatnonzero(np.diff(steps)) + 1) if len(stale) else []
@@ -150,7 +150,7 @@ class PodColumns:
 
     @property
     def pods_versions(self) -> Matrix:
-        """By row, another number whenever its pods have changed."""
+        """By row, a number that is another one whenever the row's pods have changed."""
         return self._pods_versions
 
     def _statuses_changed(self, row: int, pods: Mapping[str, PodInfo]) -> bool:

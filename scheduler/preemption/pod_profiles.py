@@ -47,7 +47,7 @@ class PodProfiles:
         return found
 
     def where(self, numbers: Sequence[int], holds: Callable[[PodInfo], bool]) -> npt.NDArray[np.bool_]:
-        """For each profile, by number, whether ``holds`` of its pods; False for those not among ``numbers``."""
+        """Whether ``holds`` of the pods of each profile, by number; False for those not among ``numbers``."""
         answers = np.zeros(len(self.examples), np.bool_)
         for number in numbers:
             answers[number] = holds(self.examples[number])

@@ -14,7 +14,7 @@ from scheduler.preemption.dry_run import Trial
 
 
 class WaveFilters(Struct, frozen=True):
-    """In the order in which they are asked."""
+    """The filter plugins that a wave asks, in the order in which they are asked."""
 
     asked: tuple[AskedFilter, ...]
     on_usage: tuple[AskedFilter, ...]
@@ -31,7 +31,8 @@ class WaveFilters(Struct, frozen=True):
 
 
 def wave_filters(trial: Trial) -> WaveFilters | None:
-    """None where a plugin does not say what it reads: then nothing is known of what changes its answers."""
+    """The filters of a trial, by what a wave must know of each. None where a plugin does not say what it reads: then
+    nothing is known of what changes its answers."""
     return filters_asked(trial.filters, trial.states)
 
 

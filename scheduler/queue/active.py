@@ -77,7 +77,7 @@ class ActiveQueue:
 
     @property
     def heaps(self) -> tuple[PodHeap, PodHeap]:
-        """Read only."""
+        """The heap of pods without a group, and that of members of groups. Read only."""
         return self._plain, self._grouped
 
     def in_order(self) -> tuple[QueuedPod, ...]:

@@ -49,7 +49,7 @@ class GroupRetries:
         return None if known is None else known[0]
 
     def take_due(self, time: int) -> list[tuple[str, ...]]:
-        """Of each group whose time has come: its pods that waited when they were noted."""
+        """Removes the groups whose time has come; returns the pods of each that waited when they were noted."""
         due: list[tuple[str, ...]] = []
         while (first := self.next()) is not None and first <= time:
             _, group = heapq.heappop(self._heap)

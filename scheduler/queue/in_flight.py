@@ -107,7 +107,7 @@ class InFlight:
 
     @property
     def uids(self) -> tuple[str, ...]:
-        """Oldest attempt first."""
+        """The UIDs of the pods in flight, oldest attempt first."""
         return tuple(self._began)
 
     @property

@@ -90,8 +90,8 @@ class QueuedPod:
         self.unschedulable_plugins = frozenset(unschedulable)
 
     def class_by(self, key_of: Callable[[PodInfo], Hashable | None]) -> Hashable:
-        """``class_key``, computed if it is not known. A pod without one is its own class; a UID never equals a
-        template's key."""
+        """The pod's ``class_key``, computed if it is not known. A pod without one is its own class; a UID never equals
+        a template's key."""
         if self.class_key is None:
             self.class_key = key_of(self.info) or self.uid
         return self.class_key

@@ -34,7 +34,7 @@ class Only(Protocol):
         ...
 
     def among(self, members: Mapping[str, QueuedPod]) -> Iterable[QueuedPod]:
-        """Those of the members of a group (by UID) for which it holds, in their order."""
+        """The members of a group (by UID) for which it holds, in their order."""
         ...
 
 

@@ -30,7 +30,7 @@ class Holdings:
         """Pool → device → share → what it consumes."""
 
     def add(self, holder: str, allocation: Allocation) -> tuple[DeviceId, ...]:
-        """The devices concerned."""
+        """Count the devices of a claim's allocation; returns those that it names."""
         results = list(_counted(allocation))
         for result in results:
             pool = (result.driver, result.pool)
@@ -45,7 +45,7 @@ class Holdings:
         return tuple([result.device_id for result in results])
 
     def remove(self, holder: str, allocation: Allocation) -> tuple[DeviceId, ...]:
-        """The devices concerned."""
+        """Count the devices of a claim's allocation no longer; returns those that it names."""
         results = list(_counted(allocation))
         for result in results:
             pool = (result.driver, result.pool)

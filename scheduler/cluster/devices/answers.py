@@ -18,7 +18,7 @@ UNKNOWN = -1
 
 
 class NodeAnswers:
-    """By row: which outcome holds, and for which version of the row's devices it was found."""
+    """Which outcome holds for each row, and for which version of the row's devices it was found."""
 
     __slots__ = ("codes", "late", "numbers", "of_bare", "of_signature", "outcomes", "stamp", "versions")
 

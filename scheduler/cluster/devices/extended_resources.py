@@ -17,8 +17,9 @@ class ClassesByResource:
         """Equal versions of one object promise equal answers."""
 
     def observe(self, old: DeviceClass | None, new: DeviceClass | None) -> None:
-        """Of two classes for one name the later one wins, then the one with the lower name. A class that loses is
-        dropped with its implicit name, and deleting a winner brings no loser back, as in kube-scheduler 1.36."""
+        """Apply a change of a class. Of two classes for one name the later one wins, then the one with the lower name.
+        A class that loses is dropped with its implicit name, and deleting a winner brings no loser back, as in
+        kube-scheduler 1.36."""
         self.version += 1
         if new is None:
             if old is not None:
@@ -50,7 +51,7 @@ class ClassesByResource:
         return found.metadata.name if found is not None else None
 
     def mapped(self, resources: Iterable[str]) -> frozenset[str]:
-        """Those of the resources that a class stands for."""
+        """The resources among these that a class stands for."""
         if not self.by_resource:
             return frozenset()
         return frozenset([resource for resource in resources if resource in self.by_resource])

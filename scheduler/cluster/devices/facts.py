@@ -192,8 +192,8 @@ class Devices:
         return None if (found := self._flying(claim_uid)) is None else found.allocation
 
     def set_aside(self, change: SetAside) -> None:
-        """Raises InvariantViolation for a claim that is in flight already with another allocation, and then has
-        changed nothing."""
+        """Set devices aside for a pod. Raises InvariantViolation for a claim that is in flight already with another
+        allocation, and then has changed nothing."""
         for claim in change.claims:
             known = self._flying(claim.claim_uid)
             if known is not None and (claim.claim_uid in self._orphans or known.allocation != claim.allocation):
@@ -294,8 +294,8 @@ class Devices:
         return any(name in one.taken_in(key) or name in one.shares_in(key) for one in (self.stored, self.in_flight))
 
     def signatures(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """By row asked, a number: equal for nodes whose devices look alike and are taken alike, whatever the nodes are
-        called. Numbers of one version of ``looks`` compare."""
+        """A number for each row asked: equal for nodes whose devices look alike and are taken alike, whatever the nodes
+        are called. Numbers of one version of ``looks`` compare."""
         versions, holdings = self.row_versions(), (self.stored, self.in_flight)
         return self.looks.of_rows(rows, versions, self.common_version, PoolLooks(self._pools_and_name, holdings))
 
@@ -318,7 +318,7 @@ class Devices:
         return self._reached.common_version
 
     def row_versions(self) -> npt.NDArray[np.int64]:
-        """By row, a version: grows with what concerns the row alone."""
+        """A version for each row, which grows with what concerns the row alone."""
         return self._reached.versions()
 
     def is_of(self, table: NodeTable) -> bool:

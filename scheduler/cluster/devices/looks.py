@@ -36,7 +36,7 @@ class PoolLooks:
 
 
 class Looks:
-    """By row, the number of its look. ``version`` grows when numbers are given again, which voids answers by number."""
+    """The number of each row's look. ``version`` grows when numbers are given again, which voids answers by number."""
 
     def __init__(self, max_looks: int = MAX_LOOKS) -> None:
         self.version = 0
@@ -106,8 +106,8 @@ class Looks:
         common_version: int,
         looks: PoolLooks,
     ) -> npt.NDArray[np.int64]:
-        """By row asked, its number. ``versions`` are by row, as ``common_version`` is for all rows: a look is worked
-        out again when either has changed."""
+        """The number of each row asked. ``versions`` are by row, as ``common_version`` is for all rows: a look is
+        worked out again when either has changed."""
         if self._common_version != common_version:
             self._common_version = common_version
             self._versions[:] = UNKNOWN

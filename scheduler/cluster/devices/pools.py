@@ -63,7 +63,7 @@ class Reach:
         return other
 
     def pools_of(self, foreign: Mapping[PoolKey, Pool], node: str, labels: Mapping[str, str]) -> tuple[Pool, ...]:
-        """``foreign``: the answers of ``foreign_pool``."""
+        """The pools that a node of this name and labels can reach. ``foreign``: the answers of ``foreign_pool``."""
         own: dict[PoolKey, list[SlicePart]] = {}
         for part in self._index.of_node(node):
             own.setdefault(part.pool, []).append(part)

@@ -39,7 +39,8 @@ class ReachedPools:
         return other
 
     def pools(self, row: int, foreign: Mapping[PoolKey, Pool]) -> tuple[Pool, ...]:
-        """In the order in which they are searched. ``foreign``: see ``Reach``."""
+        """The pools that the node of a row can reach, in the order in which they are searched. ``foreign``: see
+        ``Reach``."""
         self._settle()
         kept: tuple[Pool, ...] | None = self._of_row.get(row)
         if kept is not None:
@@ -50,7 +51,7 @@ class ReachedPools:
         return pools
 
     def versions(self) -> npt.NDArray[np.int64]:
-        """By row, a version: grows with what concerns the row alone."""
+        """A version for each row, which grows with what concerns the row alone."""
         self._settle()
         self._grow(self._table.size)
         return self._versions[: self._table.size]

@@ -27,7 +27,7 @@ class GivenUp(Struct, frozen=True):
 
     @classmethod
     def of(cls, flying: ClaimInFlight, known: ResourceClaim | None, *, is_certain: bool) -> GivenUp:
-        """``known``: the claim that has its key now."""
+        """The claim in flight as given up. ``known``: the claim that has its key now."""
         if known is None or known.uid != flying.claim_uid:
             namespace, _, name = flying.claim_key.partition("/")
             known = ResourceClaim(metadata=ObjectMeta(name=name, namespace=namespace, uid=flying.claim_uid))

@@ -138,7 +138,7 @@ class PoolCounts:
         return other
 
     def add(self, part: SlicePart, sign: int) -> None:
-        """``sign`` -1: the slice is gone."""
+        """Count a slice (``sign`` +1), or count one no longer (-1)."""
         _count(self.generations, part.generation, sign)
         self.consuming += sign * part.has_consumers
         if part.is_of_one_node:
@@ -192,7 +192,7 @@ class SliceIndex:
     def observe(
         self, old: ResourceSlice | None, new: ResourceSlice | None
     ) -> tuple[SlicePart | None, SlicePart | None]:
-        """The parts taken out and put in."""
+        """Apply a change of a slice; returns the parts taken out and put in."""
         before = self._remove(old.metadata.name) if old is not None else None
         after = SlicePart(new) if new is not None else None
         if after is not None:
@@ -212,11 +212,11 @@ class SliceIndex:
         return _by_name(self._of_pool.get(pool, {}))
 
     def of_node(self, node: str) -> tuple[SlicePart, ...]:
-        """Those that name the node."""
+        """The slices that name the node."""
         return _by_name(self._of_node.get(node, {}))
 
     def of_many(self) -> tuple[SlicePart, ...]:
-        """Those that name no node."""
+        """The slices that name no node."""
         return _by_name(self._of_many)
 
     def counters_of(self, pool: PoolKey) -> tuple[SlicePart, ...]:
@@ -224,7 +224,7 @@ class SliceIndex:
         return _by_name(self._counters.get(pool, {}))
 
     def places(self) -> tuple[Place, ...]:
-        """Those that name no node, without those that have counters, by the nodes that they are for."""
+        """The slices that name no node, without those that have counters, by the nodes that they are for."""
         if self._places is None:
             found: dict[bytes, list[SlicePart]] = {}
             for part in _by_name(self._of_many):
@@ -238,7 +238,7 @@ class SliceIndex:
         return self._counters.keys()
 
     def counts_of(self, pool: PoolKey) -> PoolCounts:
-        """Do not change it."""
+        """The numbers of a pool's slices. Do not change it."""
         found: PoolCounts = self._counts.get(pool, NO_SLICES)
         return found
 

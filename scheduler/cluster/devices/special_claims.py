@@ -30,7 +30,7 @@ class SpecialClaims:
         return tuple(self._claims.get(pod_uid, {}).values())
 
     def observe(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        """``new`` has taken the place of ``old``; None: there was none, or is none any more."""
+        """Note that ``new`` has taken the place of ``old``; None: there was none, or is none any more."""
         for claim in (old, new):
             pod_uid = None if claim is None else pod_of_special_claim(claim)
             if claim is None or pod_uid is None:

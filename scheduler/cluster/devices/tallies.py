@@ -17,7 +17,8 @@ Column = npt.NDArray[np.int64]
 
 
 class Tally:
-    """By row. ``versions``: of the row's devices when they were counted."""
+    """The devices of a class that each row can reach, and those that are held. ``versions``: of the row's devices when
+    they were counted."""
 
     __slots__ = ("held", "stamp", "totals", "versions")
 

@@ -98,7 +98,7 @@ class Groups:
         return api is not None and api.preempts_as_one
 
     def members(self, key: str) -> Members:
-        """Not to be changed."""
+        """The members of the group of this key, not to be changed."""
         members: Members = self._members.get(key, _NO_MEMBERS)
         return members
 
@@ -109,7 +109,7 @@ class Groups:
 
     @property
     def keys(self) -> Iterable[str]:
-        """Of the groups that have members or an object."""
+        """The keys of the groups that have members or an object."""
         return dict.fromkeys([*self._members, *(key for _, key in self._groups)])
 
     # --- what happens -------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class Groups:
         )
 
     def restate(self, group: Group) -> None:
-        """For a question, on a fork: the group's object states this."""
+        """Let the group's object state this: for a question, on a fork."""
         self._groups[group.reference.kind, group.reference.key] = group
 
     def pending_shown(self, pod: PodInfo) -> str:

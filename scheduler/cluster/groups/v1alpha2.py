@@ -15,8 +15,8 @@ POD_GROUP_SCHEDULED = "PodGroupScheduled"
 
 
 def v1alpha2(*, reads_constraints: bool, preempts_as_one: bool, has_claims: bool) -> GroupApi:
-    """``reads_constraints``: the gate TopologyAwareWorkloadScheduling. ``preempts_as_one``: the gate
-    WorkloadAwarePreemption, without which a disruption mode demands nothing. ``has_claims``: the gate
+    """The API, as the gates say. ``reads_constraints``: the gate TopologyAwareWorkloadScheduling. ``preempts_as_one``:
+    the gate WorkloadAwarePreemption, without which a disruption mode demands nothing. ``has_claims``: the gate
     DRAWorkloadResourceClaims."""
     reader = _Reader(reads_constraints, preempts_as_one, has_claims)
     return GroupApi(Kind.POD_GROUP, name_in_v1alpha2, reader, has_claims, preempts_as_one)

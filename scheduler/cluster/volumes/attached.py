@@ -168,14 +168,14 @@ class AttachedVolumes:
 
     @property
     def versions(self) -> Column:
-        """By row, a number that no row of any table had before, whenever its account is another one."""
+        """A number for each row that no row of any table had before, whenever the row's account is another one."""
         return self._versions[: self._table.size]
 
     def on_row(self, row: int) -> AttachedOnNode:
         return self._rows[row]
 
     def pods_on(self, row: int) -> Mapping[str, PodInfo]:
-        """By UID, the pods that the row's account is of."""
+        """The pods that the row's account is of, by UID."""
         return self._table.pods[row]
 
     def refresh(self) -> None:

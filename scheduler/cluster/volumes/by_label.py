@@ -44,7 +44,7 @@ class ByLabel:
         return other
 
     def put(self, name: str, rank: int, places: tuple[Place, ...] | None) -> None:
-        """``places`` None: from everywhere."""
+        """Add a name, reached from these places; None: from everywhere."""
         self.drop(name)
         ranked = (rank, name)
         self._known[name] = ranked, places
@@ -111,7 +111,7 @@ def places_of_terms(selector: NodeSelector) -> tuple[Place, ...] | None:
 
 
 def places_of_labels(selector: Selector) -> tuple[Place, ...] | None:
-    """As ``places_of_terms``, of a label selector."""
+    """Where a node must be to match the label selector, as ``places_of_terms``."""
     return () if selector.selects_nothing else _places(selector.requirements)
 
 

@@ -40,7 +40,7 @@ class Groups(Generic[Entry]):
                 del self._groups[group]
 
     def of(self, group: str) -> dict[str, Entry]:
-        """Do not change it."""
+        """The entries of a group by name, not to be changed."""
         found: dict[str, Entry] | None = self._groups.get(group)
         return {} if found is None else found
 

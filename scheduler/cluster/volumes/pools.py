@@ -113,11 +113,9 @@ class VolumePool:
         return self._volumes[best[1]] if best is not None else None
 
     def ranks(self, size: int, labels: Selector, accepts: Accepts) -> Column:
-        """By slot, numbers that order the free volumes as ``smallest`` does, and stand for them until the pool changes:
-        NO_RANK for those that will not do.
-
-        ``labels``: what the volume's must be. ``accepts`` decides by all of a volume but its labels, size and name.
-        """
+        """Numbers, by slot, that order the free volumes as ``smallest`` does, and stand for them until the pool
+        changes: NO_RANK for those that will not do. ``labels``: what the volume's must be. ``accepts`` decides by all
+        of a volume but its labels, size and name."""
 
         def will_do(slots: Column) -> Mask:
             mask = self._kinds.accepted(slots, accepts)

@@ -100,10 +100,8 @@ class RankedThings:
         self.version += 1
 
     def ranks(self, size: int, accepts: Callable[[Column], Mask] | None = None) -> Column:
-        """By slot, the ranks of things of at least this size: int64, NO_RANK for the others.
-
-        ``accepts``: which of these slots will do otherwise: bool, one each.
-        """
+        """The ranks, by slot, of things of at least this size: int64, NO_RANK for the others. ``accepts``: which of
+        these slots will do otherwise: bool, one each."""
         slots = self._slots_in_order
         if slots is None:
             slots = self._slots_in_order = np.array([self._slots[name][1] for _, name in self._order], np.int64)
@@ -117,7 +115,7 @@ class RankedThings:
         return by_slot
 
     def least(self, table: NodeTable, ranks: Column) -> Column:
-        """By row, the smallest of the ranks (by slot) that reach it; NO_RANK where there is none."""
+        """The smallest of the ranks (by slot) that reach each row; NO_RANK where there is none."""
         return self._reach.least(table, ranks)
 
     def given(self, table: NodeTable, wishes: Sequence[Wish], max_pairs: int = MAX_PAIRS) -> Iterator[Column]:

@@ -225,10 +225,8 @@ class Reach:
             self._entries[slot] = (*kept, *[(key, new.add(slot, place)) for place in places])
 
     def least(self, table: NodeTable, ranks: Column) -> Column:
-        """By row of the table, the smallest of the ranks of the slots that reach it; NO_RANK where there is none.
-
-        ``ranks``: int64 by slot, NO_RANK for those that do not matter, and for slot 0.
-        """
+        """The smallest of the ranks of the slots that reach each row of the table; NO_RANK where there is none.
+        ``ranks``: int64 by slot, NO_RANK for those that do not matter, and for slot 0."""
         best = np.full(table.size, NO_RANK, np.int64)
         for shape in self._shapes.values():
             best = np.minimum(best, shape.least(shape.places_of_rows(table), ranks))

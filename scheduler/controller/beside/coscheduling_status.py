@@ -75,7 +75,7 @@ class CoschedulingStatuses:
                     self._pod_left(pod)
 
     async def room(self) -> None:
-        """There always is: a pod is applied at once."""
+        """Returns at once: a pod is applied when it is put."""
 
     def group_changed(self, key: str) -> None:
         if not self._missed_some:

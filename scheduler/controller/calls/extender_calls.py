@@ -23,10 +23,12 @@ log = structlog.get_logger()
 class Session(Protocol):
     """What is used of an ``ExtenderSession``, whose module imports aiohttp."""
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Close the connections."""
+        ...
 
     async def ask(self, command: CallExtender) -> ExtenderAnswered:
-        """Raises TimeoutError, OSError, and what the fence raises."""
+        """Send a call and return its answer. Raises TimeoutError, OSError, and what the fence raises."""
 
 
 class ExtenderCalls:

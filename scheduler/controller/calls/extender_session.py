@@ -40,7 +40,7 @@ class ExtenderSession:
         await self._binding.close()
 
     async def ask(self, command: CallExtender) -> ExtenderAnswered:
-        """Raises TimeoutError, OSError, and what the fence raises."""
+        """Send a call and return its answer. Raises TimeoutError, OSError, and what the fence raises."""
         with failures():
             try:
                 return await self._post(command)

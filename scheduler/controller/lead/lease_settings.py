@@ -28,7 +28,8 @@ class LeaderElectionSettings(Struct, frozen=True):
         return max(self.renew_deadline / 2, 1.0)
 
     def check(self) -> None:
-        """Raises ConfigurationError with every fault (texts of kube-scheduler's validation where it has one)."""
+        """Check the durations and names. Raises ConfigurationError with every fault (texts of kube-scheduler's
+        validation where it has one)."""
         if not self.leader_elect:
             return
         faults = [

@@ -34,7 +34,7 @@ class RestClientMetrics:
         """By status, method and host, looked up once."""
 
     def observe(self, method: str, host: str, status: int, seconds: float) -> None:
-        """``status`` 0: no answer. ``seconds``: until the head of the answer had come."""
+        """Count a request. ``status`` 0: no answer. ``seconds``: until the head of the answer had come."""
         key = (status, method, host)
         children = self._children.get(key)
         if children is None:

@@ -48,7 +48,7 @@ class EngineGauges(Protocol):
         ...
 
     def cache_counts(self) -> Mapping[str, int]:
-        """``nodes``, ``pods``, ``assumed_pods``."""
+        """The numbers of ``nodes``, ``pods`` and ``assumed_pods``."""
         ...
 
     def unschedulable_counts(self) -> Mapping[tuple[str, str], int]:

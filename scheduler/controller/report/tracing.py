@@ -29,7 +29,8 @@ class Tracing(Protocol):
 
 
 def start_tracing(environment: Mapping[str, str], creation_of: CreationOf) -> Tracing:
-    """Raises ConfigurationError if the extra is not installed, or the ``OTEL_`` variables are invalid."""
+    """The traces, whose exporter runs from now on. Raises ConfigurationError if the extra is not installed, or the
+    ``OTEL_`` variables are invalid."""
     try:
         spans = importlib.import_module("scheduler.controller.report.spans")
     except ImportError as error:

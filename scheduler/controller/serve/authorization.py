@@ -142,11 +142,12 @@ class Asker:
         self._address = address
 
     async def may(self, verb: str, path: str) -> bool:
-        """Raises TooManyReviews, and ApiError if the API server can't be reached."""
+        """Whether the user may access the path. Raises TooManyReviews, and ApiError if the API server can't be
+        reached."""
         return await self._authorizer.may(self.who, verb, path, self._address)
 
     async def may_list_pods(self, namespace: str) -> bool:
-        """Raises as ``may``."""
+        """Whether the user may list the pods of a namespace; "" means those of all. Raises as ``may``."""
         return await self._authorizer.may_list_pods(self.who, namespace, self._address)
 
 

@@ -34,5 +34,5 @@ class ConnectionCounts(Struct):
 
     @property
     def cut(self) -> int:
-        """Those that were cut or refused, so that others get through."""
+        """The number of connections that were cut or refused, so that others get through."""
         return self.displaced + self.refused + self.overdue

@@ -83,16 +83,17 @@ class LateServer:
 
     @property
     def is_serving(self) -> bool:
+        """Whether the pages are loaded and answer."""
         return self._server is not None
 
     @property
     def counts(self) -> ConnectionCounts:
-        """Of connections; all 0 before it serves."""
+        """The counts of connections; all 0 before it serves."""
         return ConnectionCounts() if self._server is None else self._server.counts
 
     @property
     def open_connections(self) -> int:
-        """Those accepted; none before it serves."""
+        """The number of accepted connections; none before it serves."""
         return 0 if self._server is None else self._server.open_connections
 
     def configz(self) -> dict[str, Any]:

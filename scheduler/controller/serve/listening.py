@@ -39,7 +39,7 @@ def listening_sockets(address: str, port: int) -> list[socket.socket]:
 
 
 def shown(address: str, port: int) -> str:
-    """``address:port``, with brackets around an IPv6 address."""
+    """The address as ``address:port``, with brackets around an IPv6 address."""
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 

@@ -38,7 +38,7 @@ log = structlog.get_logger()
 
 
 async def visible(request: web.Request, namespaces: Iterable[str]) -> Collection[str] | None:
-    """Those of these namespaces whose pods the user may see; None: all there are. Raises TooManyReviews, and ApiError
+    """The namespaces among these whose pods the user may see; None: all there are. Raises TooManyReviews, and ApiError
     if the API server can't be asked."""
     asker: Asker | None = request.get(ASKER)
     if asker is None or await asker.may("get", NAMES_PATH) or await asker.may_list_pods(""):

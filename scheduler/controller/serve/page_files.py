@@ -36,7 +36,7 @@ HEADERS: Final[Mapping[str, str]] = {
 
 
 def page_routes() -> tuple[web.RouteDef, ...]:
-    """``/ui/`` and its files; ``/ui`` redirects there. Reads the files at once."""
+    """The routes ``/ui/`` and its files; ``/ui`` redirects there. Reads the files at once."""
     files = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in _TYPES}
     routes = [web.get("/ui", _to_page)]
     for name, body in files.items():

@@ -93,7 +93,7 @@ class Questions:
         )
 
     async def capacity(self, request: web.Request) -> web.Response:
-        """``?pool=LABEL[,LABEL]``: the labels that name a pool."""
+        """Answer ``GET /debug/capacity?pool=LABEL[,LABEL]``: the labels name a pool."""
         return await self._answered(request, self._capacity)
 
     async def _capacity(self, request: web.Request, _body: bytes) -> web.Response:

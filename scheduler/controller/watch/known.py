@@ -27,7 +27,7 @@ class KnownObjects:
         return reflector.known.get(key) if reflector is not None else None
 
     def all(self, kind: Kind) -> Mapping[str, ApiObject]:
-        """By key."""
+        """The present objects of a kind, by key."""
         reflector = self._reflectors.get(kind)
         return reflector.known if reflector is not None else {}
 

@@ -165,7 +165,7 @@ class Mirror:
 
     @property
     def keys(self) -> Collection[str]:
-        """Of all objects that lists, watches and answers have shown."""
+        """The keys of all objects that lists, watches and answers have shown."""
         return self.known.keys() | self._answered.keys() if self._answered else self.known.keys()
 
     def _count_as_known(self, keys: Iterable[str]) -> None:

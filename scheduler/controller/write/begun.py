@@ -105,7 +105,7 @@ def failure_of(end: HttpEnd) -> Exception:
 
 
 def answer_of(answer: Answer) -> Answer:
-    """Raises ApiError unless it is a success."""
+    """The answer, if it is a success. Raises ApiError for any other."""
     if not 200 <= answer.status < 300:
         raise refused(answer.status, answer.reason, answer.retry_after, answer.body)
     return answer

@@ -35,7 +35,7 @@ class Identity(NamedTuple):
 
 
 def identity_of(document: bytes) -> Identity:
-    """Raises NotBinary."""
+    """The UID and the resource version of the object in these bytes. Raises NotBinary."""
     metadata = b"".join(value for number, value in _fields(_object_in(document)) if number == _METADATA)
     texts = {number: value.decode(errors="replace") for number, value in _fields(metadata)}
     return Identity(texts.get(_UID, ""), texts.get(_RESOURCE_VERSION, ""))

@@ -50,7 +50,8 @@ class DirectWay:
         """By the body's content type: the head from behind its target to the length of the body."""
 
     async def send(self, write: Outgoing, departure: Departure | None) -> Answer:
-        """Raises OSError, TimeoutError, LeadershipLost, and ValueError for a path that is no part of an ASCII URL."""
+        """Send a request and return its answer. Raises OSError, TimeoutError, LeadershipLost, and ValueError for a path
+        that is no part of an ASCII URL."""
         return await self.connections.send(self.request_of(write), write.seconds, departure)
 
     async def watch(self, target: str, idle_seconds: float) -> Stream:

@@ -24,7 +24,7 @@ class Departure:
         self.has_left = False
 
     def leave(self) -> None:
-        """Raises LeadershipLost."""
+        """Note that bytes leave now. Raises LeadershipLost."""
         if not self._leadership.is_held():
             raise LeadershipLost("leader election lost: nothing is written any more")
         self.has_left = True

@@ -114,7 +114,7 @@ class HttpConnections:
             self._end_overdue_at(deadline)
 
     async def send(self, request: bytes, seconds: float, fence: Fence | None) -> Answer:
-        """``start``, and wait for the end. Raises it where it is no answer."""
+        """Send a request and wait for its answer; see ``start``. Raises its end where that is no answer."""
         exchange = _Awaited(fence, request, future=self._loop.create_future())
         self.start(exchange, seconds)
         try:

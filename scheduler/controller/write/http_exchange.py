@@ -25,7 +25,7 @@ class Fence(Protocol):
     """Asked right before a request's bytes are passed to the connection."""
 
     def leave(self) -> None:
-        """Raises an exception if the request may not be sent."""
+        """Let the request leave. Raises an exception if it may not be sent."""
 
 
 class Answer(Struct, frozen=True):

@@ -57,7 +57,7 @@ class Sendable(Protocol):
 
 
 def in_a_task(send: Coroutine[Any, Any, Sent], on_sent: Callable[[Sent], None]) -> Cancellable:
-    """``begin`` of a write that is a coroutine."""
+    """Send a write that is a coroutine, in a task; see ``Sendable.begin``."""
 
     def ended(task: asyncio.Task[Sent]) -> None:
         if task.cancelled():
@@ -92,7 +92,8 @@ class Outbox:
         self._release_soon()
 
     async def settle(self, seconds: float, *ranks: Rank) -> bool:
-        """``wait_for``, for a process that is about to end: its ``Scheduled`` events are not limited to their share."""
+        """As ``wait_for``, for a process that is about to end: its ``Scheduled`` events are not limited to their
+        share."""
         if Rank.SCHEDULED in ranks and self.pacing.open(*ranks):
             self._is_leaving = True
             self._release()

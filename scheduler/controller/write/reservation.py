@@ -105,7 +105,7 @@ class _Patch(Struct, frozen=True):
 
 
 class _Operation(Struct, frozen=True):
-    """Of a JSON patch."""
+    """One operation of a JSON patch."""
 
     path: str
     value: str | _Reserved

@@ -119,7 +119,8 @@ class SessionAnswer:
 
 @contextlib.contextmanager
 def failures() -> Iterator[None]:
-    """Raises aiohttp's own errors as ConnectionError; those that are OSErrors already pass as they are."""
+    """A block in which aiohttp's own errors are raised as ConnectionError; those that are OSErrors already pass as they
+    are."""
     try:
         yield
     except aiohttp.ClientError as error:

@@ -107,5 +107,5 @@ class GrantedDeletions:
 
     @property
     def uncounted(self) -> dict[str, PodInfo]:
-        """By UID, the victims that the budgets do not count as gone yet."""
+        """The victims that the budgets do not count as gone yet, by UID."""
         return {uid: info for uid, (_, info) in self._uncounted.items()}

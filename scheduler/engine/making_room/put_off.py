@@ -8,7 +8,7 @@ from scheduler.framework.post_filter import PutOff, Room, WaitForBudget
 
 
 class PutOffPods:
-    """By what they wait for, in the order in which they began to."""
+    """Pods that were put off, by what they wait for, in the order in which they began to wait."""
 
     def __init__(self) -> None:
         self._for_removals: dict[str, PodInfo] = {}
@@ -29,14 +29,14 @@ class PutOffPods:
         self._for_budgets.pop(uid, None)
 
     def removal_ended(self, *, is_last: bool, has_failed: bool) -> list[PodsReady]:
-        """Those to be tried: one for the free place; all with the last one, since some may have found room elsewhere
-        meanwhile. Victims that stay after all no longer count against their budgets."""
+        """The pods to be tried when a removal has ended: one for the free place; all with the last removal, since some
+        may have found room elsewhere meanwhile. Victims that stay after all no longer count against their budgets."""
         free = list(self._for_removals)[: None if is_last else 1]
         ready = [PodsReady((self._for_removals.pop(uid).key,)) for uid in free]
         return [*ready, *self.budget_allows_more()] if has_failed else ready
 
     def budget_allows_more(self) -> list[PodsReady]:
-        """Those to be tried."""
+        """The pods to be tried when a budget may allow more."""
         if not self._for_budgets:
             return []
         keys = tuple([pod.key for pod in self._for_budgets.values()])

@@ -52,7 +52,7 @@ class Removal(Struct, eq=False):
         return self.state is RemovalState.LAST_VICTIM
 
     def become(self, state: RemovalState) -> None:
-        """Raises InvariantViolation for a change that is not in the table."""
+        """Change the state. Raises InvariantViolation for a change that is not in the table."""
         if (self.state, state) not in REMOVAL_MOVES:
             raise InvariantViolation(
                 f"removal for {self.preemptor.key} can't go from {self.state.value} to {state.value}"

@@ -45,7 +45,7 @@ Rows = npt.NDArray[np.int64]
 
 
 class Amount(msgspec.Struct, frozen=True, rename="camel"):
-    """Of one resource in one pool, in milli-CPU, bytes, or pieces."""
+    """What nodes of one pool offer of one resource and pods take of it, in milli-CPU, bytes, or pieces."""
 
     allocatable: int
     requested: int
@@ -68,7 +68,7 @@ class Shape(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Fits(msgspec.Struct, frozen=True, rename="camel"):
-    """Of one shape in one pool."""
+    """How many more pods of one shape fit in one pool."""
 
     shape: str
     count: int
@@ -86,6 +86,8 @@ class Fits(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Pool(msgspec.Struct, frozen=True, rename="camel"):
+    """The nodes of one pool: what is free there, and which shapes fit how often."""
+
     name: str
     nodes: int
     cordoned: int
@@ -94,6 +96,8 @@ class Pool(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Capacity(msgspec.Struct, frozen=True, rename="camel"):
+    """The answer of ``capacity``."""
+
     pool_labels: tuple[str, ...]
     """The labels whose values name a pool; a node without them is in the pool ""."""
     pools: tuple[Pool, ...]

@@ -41,7 +41,7 @@ class Effort(IntEnum):
 
     @property
     def shown(self) -> str:
-        """As answers name it."""
+        """The name of this kind of change in answers."""
         return self.name.lower().replace("_", " ")
 
 
@@ -102,7 +102,7 @@ def with_priority(info: PodInfo, priority: int) -> PodInfo:
 
 
 def shown_taint(taint: Taint) -> str:
-    """As kubectl writes it."""
+    """The taint as kubectl writes it: ``key=value:Effect``."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 

@@ -114,7 +114,7 @@ class Consequences:
 
 
 def priority_classes(edits: Sequence[Edit]) -> list[PriorityClass]:
-    """Those among the objects that are put. Raises WrongQuestion."""
+    """The PriorityClasses among the objects that are put. Raises WrongQuestion."""
     found = []
     for edit in edits:
         if isinstance(edit, PutObject) and is_priority_class(edit):

@@ -135,7 +135,7 @@ class Evictions:
                 heapq.heappush(self._later, (seconds, next(self._order), info, node))
 
     def take_turns(self, evicted: list[Evicted], left: list[LeftBehind]) -> Generator[None, None, bool]:
-        """As many of the pods that leave in turns go as the budgets allow by now, where a pod that has found a node
+        """Evict as many of the pods that leave in turns as the budgets allow by now, where a pod that has found a node
         counts as ready again. Returns whether there were any."""
         found = 0
         for budget in self.budgets:

@@ -36,7 +36,7 @@ class GroupChange(msgspec.Struct, frozen=True):
 
 
 def more_pods(members: Sequence[PodInfo], count: int) -> GroupChange:
-    """As many more pods like the last member as that."""
+    """The change that adds this many pods like the last member."""
     last = members[-1]
     added = []
     for number in range(count):
@@ -53,13 +53,14 @@ def smaller_quorum(group: Group, count: int) -> GroupChange:
 
 
 def without_minimum(group: Group) -> GroupChange:
-    """Without the resources that must be free in the whole cluster first."""
+    """The change that takes away the resources which must be free in the whole cluster first."""
     restated = msgspec.structs.replace(group, min_resources=())
     return GroupChange(Effort.QUORUM, "state no minResources", group=restated)
 
 
 def other_topologies(group: Group, table: NodeTable) -> Iterator[GroupChange]:
-    """Without the label of which all nodes must have one value; and with a label of a higher level in its place."""
+    """The changes of the label of which all nodes must have one value: without it, and with a label of a higher level
+    in its place."""
     key = group.topology_key
     text = f"do not require nodes of one {key}"
     restated = msgspec.structs.replace(group, topology_key="", has_constraints=False, demands_topology=False)

@@ -75,7 +75,7 @@ class GroupSearch:
         self._found = HelpList()
 
     def run(self) -> Generator[None, None, Helps]:
-        """Raises WrongQuestion for a group none of whose pods waits."""
+        """Search for changes with which the group starts. Raises WrongQuestion for a group none of whose pods waits."""
         members = self._members
         if not members:
             raise WrongQuestion(f"no pod of group {shown(self._key)} waits")

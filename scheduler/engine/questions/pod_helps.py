@@ -58,6 +58,7 @@ class PodSearch:
         self._found = HelpList()
 
     def run(self) -> Generator[None, None, Helps]:
+        """Search for changes with which the pod fits."""
         info = self._info
         gate = self._gate(info)
         base = self._place(info)

@@ -35,7 +35,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 
 
 def check_question(question: Question) -> None:
-    """Raises WrongQuestion for a question beyond the limits, or one that asks nothing."""
+    """Check a question's limits. Raises WrongQuestion for one beyond them, or one that asks nothing."""
     if len(question.workloads) > MAX_WORKLOADS:
         raise WrongQuestion(f"{len(question.workloads)} workloads: at most {MAX_WORKLOADS} are answered")
     if len(question.edits) > MAX_EDITS:

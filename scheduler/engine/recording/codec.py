@@ -95,12 +95,13 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def encode_stimulus(stimulus: Stimulus) -> bytes:
+    """The stimulus as bytes; ``decode_stimulus`` reads them."""
     name = type(stimulus).__name__
     return _encode((name, _FORMS[name].values(stimulus)))
 
 
 def decode_stimulus(data: bytes | msgspec.Raw) -> Stimulus:
-    """Raises UnreadableInput."""
+    """The stimulus that these bytes stand for. Raises UnreadableInput."""
     try:
         name, values = _ENVELOPE.decode(data)
         form = _FORMS.get(name)

@@ -86,7 +86,7 @@ class History:
         self.configurations = [stated]
 
     def add(self, stated: StatedConfiguration, profiles: Mapping[str, Profile]) -> None:
-        """``profiles`` were put in force."""
+        """Note that ``profiles``, made from ``stated``, were put in force."""
         self.generations.append(Generation(len(self.generations), profiles))
         self.configurations.append(stated)
 

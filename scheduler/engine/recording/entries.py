@@ -53,6 +53,7 @@ _CONFIGURATION: Final = msgspec.msgpack.Decoder(StatedConfiguration)
 
 
 def encode_entry(entry: Entry) -> bytes:
+    """An input with its time and outcome as bytes; ``decode_entry`` reads them."""
     return _encoded(entry.input, entry.now, encode_outcome(entry.outcome))
 
 
@@ -72,7 +73,8 @@ def _encoded(input_: Input, now: Now, outcome: bytes) -> bytes:
 
 
 def decode_entry(data: bytes, number: int) -> RecordedInput:
-    """``number``: its place since the start, from 1. Raises UnreadableInput."""
+    """The recorded input that these bytes stand for. ``number``: its place since the start, from 1. Raises
+    UnreadableInput."""
     try:
         line = _LINE.decode(data)
         pod_in(line.outcome)
@@ -98,7 +100,7 @@ def encode_beginning(beginning: Beginning) -> tuple[bytes, bytes]:
 
 
 def decode_beginning(head: bytes, state: bytes) -> Beginning:
-    """Raises UnreadableInput."""
+    """The beginning that ``encode_beginning`` has written. Raises UnreadableInput."""
     try:
         found = _HEAD.decode(head)
         if not 0 <= found.at.wall <= MAX_WALL:

@@ -55,7 +55,7 @@ class Unpacked:
         self.graph = self._parts.graph
 
     def object_at(self, place: int) -> ApiObject:
-        """Raises IndexError, KeyError, msgspec.DecodeError."""
+        """The API object of this number. Raises IndexError, KeyError, msgspec.DecodeError."""
         found = self._found.get(place)
         if found is None:
             kind, data = self._parts.objects[place]
@@ -63,7 +63,8 @@ class Unpacked:
         return found
 
     def info_at(self, place: int) -> PodInfo:
-        """Without what it had remembered of its own arithmetic. Raises as ``object_at``, and TypeError."""
+        """The PodInfo of this number, which remembers nothing of its arithmetic. Raises as ``object_at``, and
+        TypeError."""
         number, node_name = self._parts.pods[place]
         pod = self.object_at(number)
         if not isinstance(pod, Pod):
@@ -72,7 +73,7 @@ class Unpacked:
 
 
 def encoded(graph: bytes, objects: Sequence[ApiObject], pods: Sequence[tuple[int, str]]) -> bytes:
-    """``pods``: see ``Packed.parts``."""
+    """A state as bytes; ``Unpacked`` reads them. ``pods``: see ``Packed.parts``."""
     # In the form of stimuli, ten times as quick as one Struct after another.
     return _ENCODE(_Parts(graph, [(kind_of(each).value, _ENCODE(each)) for each in objects], list(pods)))
 

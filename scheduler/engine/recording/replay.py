@@ -103,8 +103,8 @@ class Replay:
         self.engine: Engine
 
     def begin(self, beginning: Beginning, instead: Made | None = None) -> None:
-        """``instead``: what takes the place of the recorded configuration. Raises ConfigurationError and
-        CheckpointError."""
+        """Make the engine of this beginning. ``instead``: what takes the place of the recorded configuration. Raises
+        ConfigurationError and CheckpointError."""
         self.made = made = [self._make(stated) for stated in beginning.configurations]
         newest, self.last, self.number = made[-1], beginning.at, beginning.number
         if isinstance(beginning.base, Checkpoint):
@@ -128,7 +128,8 @@ class Replay:
         )
 
     def apply(self, recorded: RecordedInput) -> Difference | None:
-        """Raises ConfigurationError for a recorded configuration that is none here."""
+        """Apply one input; returns the difference if it led to something else than recorded. Raises ConfigurationError
+        for a recorded configuration that is not valid here."""
         self.outcome = got = self._outcome(recorded)
         self.number, self.applied, self.last = recorded.number, self.applied + 1, recorded.now
         self.attempted = tuple([decision.pod for decision in decisions_in(got)])

@@ -81,14 +81,14 @@ class PodClass:
 
     @property
     def scores(self) -> ClassScores:
-        """Of all rows that fit."""
+        """The scores of all rows that fit."""
         if self._scores is None:
             self._scores = ClassScores(self._score_plugins, self.unconcerned)
         return self._scores
 
     @property
     def sampled_scores(self) -> SampledScores:
-        """Of samples of the rows that fit, where a decision looks at no more."""
+        """The scores of samples of the rows that fit, where a decision looks at no more rows than that."""
         if self._sampled_scores is None:
             self._sampled_scores = SampledScores(self._score_plugins, self.unconcerned)
         return self._sampled_scores

@@ -86,7 +86,7 @@ class FirstRefusals:
 
     @property
     def nbytes(self) -> int:
-        """Of its own arrays: where all rows fit, ``feasible_rows`` is the same array for all classes."""
+        """The size in bytes of its own arrays: where all rows fit, ``feasible_rows`` is one array for all classes."""
         return self.codes.nbytes + (self._rows.nbytes if len(self._rows) < len(self.codes) else 0)
 
     def grow(self, size: int) -> None:

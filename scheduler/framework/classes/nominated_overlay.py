@@ -128,7 +128,7 @@ class NominatedOverlay:
         return self._codes.nbytes
 
     def refusals(self, run: ClassRun, filters: ClassFilters, nominations: Nominations) -> RowRefusals:
-        """Of the rows that refuse the pod beside their nominated pods. Raises PluginError."""
+        """The refusals of the rows that refuse the pod beside their nominated pods. Raises PluginError."""
         view, journal = run.view, run.journal
         table = view.table
         likeness = self._likeness(filters, view)

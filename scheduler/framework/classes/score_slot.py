@@ -104,7 +104,7 @@ class ScoreSlot:
         return self.state is not None and self.is_declared and self not in stale
 
     def is_unaffected_by(self, flags: int, feasible_changed: bool) -> bool:
-        """For a slot that holds: whether neither the rows' changes nor the new feasible rows affect its answers."""
+        """Whether neither the rows' changes nor the new feasible rows affect the answers of a slot that ``holds``."""
         if not self.answer_is_kept:
             return not feasible_changed and not flags & self.flags
         if self.state is SKIP:
@@ -116,7 +116,7 @@ class ScoreSlot:
 
 
 def stale_slots(stamped: Sequence[ScoreSlot], run: ClassRun) -> list[ScoreSlot]:
-    """Those whose stamps have changed. Raises PluginError."""
+    """The slots whose stamps have changed. Raises PluginError."""
     stale: list[ScoreSlot] = []
     for slot in stamped:
         try:
@@ -142,6 +142,7 @@ class InvalidScore(PluginError):
 
 
 def check_range(plugin: ScorePlugin, low: int, high: int) -> None:
+    """Raises InvalidScore unless both scores are within 0..MAX_NODE_SCORE."""
     for score in (low, high):
         if not 0 <= score <= MAX_NODE_SCORE:
             raise InvalidScore(plugin.name, score)

@@ -33,7 +33,7 @@ class UsedClaim(msgspec.Struct, frozen=True):
 
 
 def used_claims(pod: PodInfo, groups: Groups, find: ClaimLookup) -> tuple[UsedClaim, ...] | str:
-    """In the pod's order, each once; or why the pod can't be tried, the first reason."""
+    """The claims that the pod uses, in its order, each once; or why the pod can't be tried, the first reason."""
     found: dict[str, UsedClaim] = {}
     for entry in pod.pod.spec.resource_claims:
         name = _name_of(pod, entry)

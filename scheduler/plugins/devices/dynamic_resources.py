@@ -90,7 +90,8 @@ class DynamicResources(
     ReservePlugin,
     PreBindPlugin,
 ):
-    """Reference dra.md. It keeps answers of its own, by what pods ask for: claims are not part of a pod's template."""
+    """See docs/kube-scheduler/dra.md. It keeps answers of its own, by what pods ask for: claims are not part of a pod's
+    template."""
 
     name = "DynamicResources"
     needs_pre_filter = True

@@ -37,7 +37,8 @@ def may_be_mapped(resource: str) -> bool:
 
 
 def extended_requests(pod: Pod, classes: Iterable[tuple[str, str]]) -> ExtendedRequests:
-    """``classes``: (resource, class), for the resources that devices are to give."""
+    """The pod's extended resources as requests for devices. ``classes``: (resource, class), for the resources that
+    devices are to give."""
     requests: list[DeviceRequest] = []
     mappings: list[ContainerExtendedResourceRequest] = []
     for resource, device_class in sorted(classes):

@@ -20,7 +20,8 @@ STILL_NOT_SCHEDULABLE = unschedulable("still not schedulable")
 
 
 def give_up(situation: Situation, unavailable: Sequence[ResourceClaim], context: PostFilterContext) -> PostFilterAnswer:
-    """``unavailable``: claims that kept the pod from some node which could have given the others."""
+    """The answer that lets a claim give its devices back, if that may help. ``unavailable``: claims that kept the pod
+    from some node which could have given the others."""
     pod, rng = context.pod, context.rng
     candidates = list(unavailable)
     while candidates:

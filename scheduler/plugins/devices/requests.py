@@ -74,7 +74,7 @@ class ClaimNeeds(NamedTuple):
 
 
 def needs_of(claim: ResourceClaim, find_class: ClassLookup) -> ClaimNeeds:
-    """Raises InvalidClaim."""
+    """What the claim asks for, in the form that the search works on. Raises InvalidClaim."""
     devices = claim.spec.devices
     for number, constraint in enumerate(devices.constraints):
         if constraint.match_attribute is None and constraint.distinct_attribute is None:

@@ -51,7 +51,7 @@ class Decision(Struct, frozen=True):
 
     @property
     def allocations(self) -> tuple[Allocation, ...]:
-        """Of all claims that the pod will have."""
+        """The allocations of all claims that the pod will have."""
         known = [claim.allocation for claim in self.reserved if claim.allocation is not None]
         special = [self.special.allocation] if self.special is not None else []
         return (*[allocation for _, allocation in self.allocated], *known, *special)
@@ -90,7 +90,7 @@ def _found(situation: Situation, pod: PodInfo, view: View, row: int, way: tuple[
 
 
 def decide(situation: Situation, pod: PodInfo, view: View, node: str, max_steps: int) -> Decision:
-    """Raises NothingFound."""
+    """The devices for the pod's claims on the node. ``max_steps``: of the search. Raises NothingFound."""
     reserved = tuple([entry.claim for entry in situation.allocated if entry.unwritten is None])
     shared = tuple(
         [
@@ -126,7 +126,7 @@ def decide(situation: Situation, pod: PodInfo, view: View, node: str, max_steps:
 
 
 def set_aside(situation: Situation, pod: PodInfo, view: View, node: str, max_steps: int) -> SetAside:
-    """Raises NothingFound."""
+    """What is to be set aside for the pod on the node. ``max_steps``: of the search. Raises NothingFound."""
     decision = decide(situation, pod, view, node, max_steps)
     claims = [ClaimInFlight(claim.uid, claim.key, allocation) for claim, allocation in decision.allocated]
     if decision.special is not None and decision.special.allocation.devices.results:

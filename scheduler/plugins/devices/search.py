@@ -65,7 +65,7 @@ class OutOfSteps(Exception):
 def allocate(
     claims: tuple[ClaimNeeds, ...], pools: tuple[Pool, ...], holders: Holders, max_steps: int, pace: Pace
 ) -> Steps[tuple[tuple[Chosen, ...], ...] | Fault]:
-    """By claim the devices that it gets. Raises SearchError. ``max_steps``: 0 for no limit."""
+    """The devices that each claim gets, or why there are none. ``max_steps``: 0 for no limit. Raises SearchError."""
     if (yield from falls_short(claims, pools, holders, pace)):
         return no_solution(pools)
     try:

@@ -83,7 +83,7 @@ def placeholder(number: int) -> str:
 
 
 def situation_of(pod: PodInfo, view: View) -> Situation | Refusal | None:
-    """None: devices play no part."""
+    """What an attempt at the pod has to do with devices; None if nothing, a Refusal if the pod can't be tried."""
     used = used_claims(pod, view.groups, lambda key: view.find(ResourceClaim, key))
     if isinstance(used, str):
         return unresolvable(used)

@@ -16,14 +16,14 @@ from scheduler.plugins.devices.requests import NamedExpression
 
 
 def mapped_by_classes(view: View, names: Iterable[str]) -> frozenset[str]:
-    """Those of the resource names that some DeviceClass maps, by its ``extendedResourceName`` or by its own name."""
+    """The resource names among these that some DeviceClass maps, by its ``extendedResourceName`` or by its own name."""
     view.devices.catch_up()
     return view.devices.classes.mapped(names)
 
 
 def device_columns(view: View, resource: str) -> tuple[Column, Column] | None:
-    """By row of ``view.table``, how many devices of the resource's class the node can reach and how many of them are
-    held; None where no class stands for the resource."""
+    """How many devices of the resource's class each row of ``view.table`` can reach, and how many of them are held;
+    None where no class stands for the resource."""
     name = view.devices.classes.get(resource)
     if name is None:
         return None

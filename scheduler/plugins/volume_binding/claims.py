@@ -17,7 +17,7 @@ UNBOUND = unresolvable("pod has unbound immediate PersistentVolumeClaims")
 
 
 class PodClaims(Struct, frozen=True):
-    """In the order of the pod's volumes."""
+    """The claims of a pod by what is to be done about them, in the order of the pod's volumes."""
 
     bound: tuple[PersistentVolumeClaim, ...]
     """Claims that have their volume, each of them once."""
@@ -57,7 +57,7 @@ def sort_claims(pod: PodInfo, view: View) -> PodClaims | Skip | Refusal:
 
 
 def why_unbound(pod: PodInfo, view: View) -> Iterator[str]:
-    """In words, the claims that are to be bound before the pod is placed, and what each of them lacks."""
+    """The claims that are to be bound before the pod is placed, and what each of them lacks, in words."""
     for volume in pod.pod.spec.volumes:
         key = claim_key(pod, volume)
         claim = _usable(pod, volume, key, view) if key is not None else None

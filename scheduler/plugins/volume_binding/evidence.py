@@ -25,7 +25,7 @@ Part = TypeVar("Part")
 
 
 def causes_of_bound(claims: tuple[PersistentVolumeClaim, ...], view: View, rows: RowArray) -> Iterator[Cause]:
-    """``rows``: of the table that volumes are kept for."""
+    """Why rows are refused for claims that are bound. ``rows``: of the table that volumes are kept for."""
     for claim in claims:
         name = claim.spec.volume_name
         volume = view.volumes.volume(name)
@@ -41,7 +41,8 @@ def causes_of_bound(claims: tuple[PersistentVolumeClaim, ...], view: View, rows:
 
 
 def causes_of_delayed(claims: DelayedClaims, view: View, rows: RowArray, node_names: list[str]) -> Iterator[Cause]:
-    """``rows``: of the table that volumes are kept for; ``node_names``: of the same rows."""
+    """Why rows are refused for claims that are bound with their pod. ``rows``: of the table that volumes are kept for;
+    ``node_names``: of the same rows."""
     for claim in claims.to_make:
         node = claim.claim.selected_node
         text = f"claim {claim.claim.key}: its volume is to be made for node {node} (volume.kubernetes.io/selected-node)"

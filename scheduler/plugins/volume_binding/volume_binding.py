@@ -112,7 +112,7 @@ class Claims(Struct, AlikeState, frozen=True):
 class VolumeBinding(
     PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugin, ReservePlugin, PreBindPlugin, LookingPlugin
 ):
-    """Reference plugins.md §3.15, volumes.md §2."""
+    """See docs/kube-scheduler/plugins.md §3.15, volumes.md §2."""
 
     name = "VolumeBinding"
     needs_pre_filter = True

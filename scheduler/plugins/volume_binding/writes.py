@@ -133,7 +133,7 @@ def progress(pod: PodInfo, view: View, node_name: str) -> bool | Refusal:
 
 
 def awaited(pod: PodInfo, view: View) -> Iterator[str]:
-    """In words, the claims that the pod's binding waits for."""
+    """The claims that the pod's binding waits for, in words."""
     reservation = view.volumes.reservation(pod.uid)
     row = view.table.existing_row(reservation.node) if reservation is not None else None
     node = view.table.nodes[row] if row is not None else None

@@ -41,7 +41,7 @@ _meter = _Meter()
 
 
 def start() -> None:
-    """Before each evaluation."""
+    """Reset what is spent, before each evaluation."""
     _meter.spent = 0
 
 

@@ -95,7 +95,7 @@ class Selector(NamedTuple):
 
 @lru_cache(maxsize=MAX_COMPILED)
 def compiled(expression: str) -> Selector | SelectorError:
-    """Never raises."""
+    """The compiled expression, or what is wrong with it. Never raises."""
     if len(expression.encode()) > MAX_EXPRESSION_BYTES:
         return SelectorError(COMPILE, f"expression is longer than {MAX_EXPRESSION_BYTES} bytes")
     try:

@@ -45,7 +45,7 @@ Value: Any = message_factory.GetMessageClass(POOL.FindMessageTypeByName(MESSAGE)
 
 
 def quantity(written: str | int | float) -> Any:
-    """Raises InvalidQuantity."""
+    """A quantity as a CEL value. Raises InvalidQuantity."""
     return quantity_of(parse(written))
 
 
@@ -87,7 +87,8 @@ class Version(NamedTuple):
 
 
 def parse_version(written: str, is_lenient: bool = False) -> Version:
-    """Raises ValueError. ``is_lenient``: a leading ``v``, missing parts and leading zeros are allowed."""
+    """The parts of a semantic version. ``is_lenient``: a leading ``v``, missing parts and leading zeros are allowed.
+    Raises ValueError."""
     if not written:
         raise ValueError("Version string empty")
     core = written
@@ -126,7 +127,7 @@ def _word(word: str) -> tuple[bool, int, str]:
 
 
 def semver(written: str, is_lenient: bool = False) -> Any:
-    """Raises ValueError."""
+    """A semantic version as a CEL value. Raises ValueError."""
     version = parse_version(written, is_lenient)
     text = f"{version.major}.{version.minor}.{version.patch}"
     if version.pre_release:
