@@ -48,8 +48,3 @@ def default_plugins(gates: FeatureGates) -> Plugins:
     """The default plugin sets: everything is in ``multi_point``."""
     added = tuple(entry for gate, entry in _BEHIND_GATES if gates.enabled(gate))
     return Plugins(multi_point=PluginSet(enabled=_DEFAULTS + added))
-
-
-def default_plugin_names(gates: FeatureGates) -> tuple[str, ...]:
-    """The default plugins by name, in their order."""
-    return tuple(entry.name for entry in default_plugins(gates).multi_point.enabled)

@@ -36,11 +36,6 @@ class Duration(int):
         """The same in seconds, for clocks and timers."""
         return self / SECOND
 
-    @classmethod
-    def of_seconds(cls, seconds: int) -> Duration:
-        """A whole number of seconds."""
-        return cls(seconds * SECOND)
-
     def __str__(self) -> str:
         return format_duration(self)
 

@@ -70,14 +70,9 @@ def attempt_page(engine: Engine, attempt: Attempt) -> dict[str, Any]:
     return page
 
 
-def preview_page(engine: Engine, info: PodInfo, now: Now, node: str = "") -> dict[str, Any]:
-    """The result that a pod would get if it were tried now, node by node; changes nothing. ``node``: one node that is
-    explained in full."""
-    return run_to_end(preview_page_in_slices(engine, info, now, node))
-
-
 def preview_page_in_slices(engine: Engine, info: PodInfo, now: Now, node: str = "") -> Steps[dict[str, Any]]:
-    """``preview_page`` with pauses for a large pod: it shows the cluster as it was at the beginning."""
+    """The result that a pod would get if it were tried now, node by node; changes nothing. ``node``: one node that is
+    explained in full. With pauses for a large pod, whose page shows the cluster as it was at the beginning."""
     if not takes_long(info, engine.cache.volumes):
         return run_to_end(_preview_in_slices(engine, engine.cache, info, now, node))
     return (yield from _preview_in_slices(engine, engine.cache.fork(), info, now, node))

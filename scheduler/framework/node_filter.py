@@ -143,21 +143,10 @@ class FiltersBeside(Struct, frozen=True):
         return cls(filters, states, asked, not counting, need_each_row)
 
 
-def refusals_with_nominated(
-    filters: Sequence[FilterPlugin],
-    states: States,
-    pod: PodInfo,
-    view: View,
-    nominated: Mapping[int, Sequence[PodInfo]],
-) -> dict[int, Refusal | None]:
-    """The first pass for many rows: row → refusal with that row's nominated pods added."""
-    return refusals_beside(FiltersBeside.of(filters, states), pod, view, nominated)
-
-
 def refusals_beside(
     beside: FiltersBeside, pod: PodInfo, view: View, nominated: Mapping[int, Sequence[PodInfo]]
 ) -> dict[int, Refusal | None]:
-    """``refusals_with_nominated``.
+    """The first pass for many rows: row → refusal with that row's nominated pods added.
 
     Each plugin is asked about all rows at once, and by itself about those whose nominated pods it counts. Rows are
     tried one by one where a plugin's state may count any pod, or counts pods of a plugin that looks at usage, too. So

@@ -51,10 +51,6 @@ class Csi(ApiStruct, frozen=True):
     volume_handle: str = ""
 
 
-class PlainVolume(ApiStruct, frozen=True):
-    """A source of which only the presence is read."""
-
-
 class DiskSources(ApiStruct, frozen=True):
     """The sources that pods' volumes and PersistentVolumes have in common; at most one is set."""
 

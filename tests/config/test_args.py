@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from scheduler.config.args import args_path, decode_args
-from scheduler.config.durations import Duration
+from scheduler.config.durations import SECOND, Duration
 
 
 class Strategy(enum.Enum):
@@ -55,7 +55,7 @@ def test_args_are_decoded_from_their_camel_case_names() -> None:
     args, faults = decode_args(Args, raw, PATH, "Foo")
     assert faults == ()
     assert args == Args(
-        bind_timeout=Duration.of_seconds(90),
+        bind_timeout=Duration(90 * SECOND),
         hard_weight=5,
         defaulting_type="List",
         strategy=Strategy.MOST,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.config.durations import Duration, format_duration, parse_duration
+from scheduler.config.durations import SECOND, Duration, format_duration, parse_duration
 
 FORMS = [
     ("0s", 0),
@@ -65,4 +65,4 @@ def test_every_duration_reads_back_as_itself(nanoseconds: int) -> None:
 
 def test_a_duration_tells_its_seconds() -> None:
     assert Duration(1_500_000_000).seconds == 1.5
-    assert str(Duration.of_seconds(90)) == "1m30s"
+    assert str(Duration(90 * SECOND)) == "1m30s"

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.cli.shell_settings import kinds_read
 from scheduler.compose import engine_settings
-from scheduler.config.default_plugins import default_plugin_names
+from scheduler.config.default_plugins import default_plugins
 from scheduler.config.feature_gates import DECIDING, FeatureGates, parse_feature_gates
 from scheduler.config.gate_table import GATES, Stage
 from scheduler.config.loading import load
@@ -19,6 +19,10 @@ NEEDS_DECLARED_FEATURES = (
     "InPlacePodVerticalScalingInitContainers",
     "RestartAllContainersOnContainerExits",
 )
+
+
+def defaults(gates: FeatureGates) -> tuple[str, ...]:
+    return tuple(entry.name for entry in default_plugins(gates).multi_point.enabled)
 
 
 def faults(flags: str | list[str]) -> list[str]:
@@ -132,7 +136,7 @@ def test_groups_of_pods_are_behind_the_gates_that_depend_on_each_other() -> None
     ]
     gates = parse_feature_gates("GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true")
     assert gates.warnings == ()
-    assert default_plugin_names(gates)[-3:] == ("GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
+    assert defaults(gates)[-3:] == ("GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
     assert set(READ_KINDS) - set(kinds_read(gates)) == {Kind.COSCHEDULING_POD_GROUP}
     assert Kind.POD_GROUP not in kinds_read(FeatureGates())
 
@@ -153,5 +157,5 @@ def test_whether_pods_are_taken_early_from_the_back_off_is_a_gate() -> None:
 
 def test_a_plugin_behind_a_gate_that_is_off_is_no_default() -> None:
     off = parse_feature_gates([f"{name}=false" for name in ("NodeDeclaredFeatures", *NEEDS_DECLARED_FEATURES)])
-    assert "NodeDeclaredFeatures" not in default_plugin_names(off)
-    assert default_plugin_names(FeatureGates())[-2:] == ("DefaultBinder", "NodeDeclaredFeatures")
+    assert "NodeDeclaredFeatures" not in defaults(off)
+    assert defaults(FeatureGates())[-2:] == ("DefaultBinder", "NodeDeclaredFeatures")

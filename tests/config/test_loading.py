@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.config.durations import Duration
+from scheduler.config.durations import SECOND, Duration
 from scheduler.config.loading import Configuration, load, write_config
 from scheduler.config.points import PluginEntry
 from scheduler.config.rendering import configuration_document
@@ -114,7 +114,7 @@ profiles: [{schedulerName: mine, percentageOfNodesToScore: 30}]
     assert not kube.enable_contention_profiling
     assert (kube.client_connection.qps, kube.client_connection.burst) == (50, 7)
     assert not kube.leader_election.leader_elect
-    assert kube.leader_election.lease_duration == Duration.of_seconds(60)
+    assert kube.leader_election.lease_duration == Duration(60 * SECOND)
     assert (kube.profiles[0].scheduler_name, kube.profiles[0].percentage_of_nodes_to_score) == ("mine", 30)
 
 
@@ -135,7 +135,7 @@ def test_a_file_written_for_kube_scheduler_works() -> None:
 
 def test_an_extender_without_timeout_gets_5_seconds() -> None:
     (extender,) = load(HEADER + "extenders: [{urlPrefix: 'http://a'}]").kube.extenders
-    assert extender.http_timeout == Duration.of_seconds(5)
+    assert extender.http_timeout == Duration(5 * SECOND)
 
 
 def test_a_duration_of_null_is_the_default() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.config.durations import Duration
+from scheduler.config.durations import SECOND, Duration
 from scheduler.config.loading import load, write_config
 from scheduler.config.tandem import Nominations, PDBPolicy, PreemptionMode, UserPlugin, VictimScope
 from scheduler.errors import ConfigurationError
@@ -25,7 +25,7 @@ def test_a_file_without_our_settings_behaves_as_kube_scheduler() -> None:
     assert settings.preemption.victim_scope is VictimScope.ALL
     assert settings.preemption.nomination_timeout == 0
     assert settings.limits.requests_in_flight == 128
-    assert settings.pod_max_in_unschedulable_pods_duration == Duration.of_seconds(300)
+    assert settings.pod_max_in_unschedulable_pods_duration == Duration(300 * SECOND)
 
 
 def test_all_settings_are_read() -> None:
@@ -49,13 +49,13 @@ podMaxInUnschedulablePodsDuration: 30s
     assert settings.nominations is Nominations.ALL
     assert settings.preemption.pdb_policy is PDBPolicy.STRICT
     assert settings.preemption.victim_scope is VictimScope.OWN
-    assert settings.preemption.nomination_timeout == Duration.of_seconds(300)
+    assert settings.preemption.nomination_timeout == Duration(300 * SECOND)
     assert settings.preemption.mode is PreemptionMode.SYNC
     assert (settings.preemption.breaker.rounds, str(settings.preemption.breaker.window)) == (3, "1h0m0s")
     assert settings.preemption.prefer_other_than_daemon_sets
     assert settings.plugins == (UserPlugin("Mine", "my.plugins:Mine"),)
     assert (settings.limits.requests_in_flight, settings.limits.queued_writes) == (32, 5)
-    assert settings.pod_max_in_unschedulable_pods_duration == Duration.of_seconds(30)
+    assert settings.pod_max_in_unschedulable_pods_duration == Duration(30 * SECOND)
 
 
 def test_a_setting_of_the_version_before_is_accepted_with_a_warning() -> None:

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from scheduler.cluster.pod_info import PodInfo
-from scheduler.engine.attempt_pages import preview_page
+from scheduler.engine.attempt_pages import preview_page_in_slices
 from scheduler.engine.explain import PreemptionMemory, pod_page
 from scheduler.engine.questions.edits import WrongQuestion
 from scheduler.engine.questions.what_helps import what_helps
 from scheduler.framework.plugin import ScorePlugin
+from scheduler.objects.steps import run_to_end
 from scheduler.objects.timestamps import format_seconds
 from tests import builders
 from tests.engine.driver import Cluster
@@ -35,7 +36,8 @@ def waiting(**fields: Any) -> Cluster:
 
 
 def page(cluster: Cluster, name: str) -> dict[str, Any]:
-    return preview_page(cluster.engine, PodInfo(cluster.pods[f"default/{name}"]), cluster.now)
+    info = PodInfo(cluster.pods[f"default/{name}"])
+    return run_to_end(preview_page_in_slices(cluster.engine, info, cluster.now))
 
 
 def test_where_one_node_fits_no_score_is_asked_for_and_none_can_fail() -> None:

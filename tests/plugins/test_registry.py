@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.compose import build_profiles
 from scheduler.config.args import decode_args
-from scheduler.config.default_plugins import default_plugin_names
+from scheduler.config.default_plugins import default_plugins
 from scheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from scheduler.config.loading import load
 from scheduler.errors import ConfigurationError
@@ -18,8 +18,9 @@ from scheduler.plugins.spread.pod_topology_spread import (
 
 
 def test_the_built_in_plugins_are_the_default_ones_in_their_order() -> None:
-    assert tuple(plugin.name for plugin in BUILT_IN) == default_plugin_names(FeatureGates())
-    assert tuple(registry()) == default_plugin_names(FeatureGates())
+    defaults = tuple(entry.name for entry in default_plugins(FeatureGates()).multi_point.enabled)
+    assert tuple(plugin.name for plugin in BUILT_IN) == defaults
+    assert tuple(registry()) == defaults
 
 
 def test_the_default_arguments_of_every_plugin_are_valid() -> None:

@@ -14,10 +14,11 @@ from scheduler.cluster.node_columns import INT64_COLUMNS
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.node_filter import (
+    FiltersBeside,
     filter_one_row,
     filter_private,
     filter_with_nominated,
-    refusals_with_nominated,
+    refusals_beside,
     rivals,
     with_pods,
 )
@@ -39,7 +40,8 @@ def nominated_rows(context: PostFilterContext) -> dict[int, tuple[PodInfo, ...]]
 
 def together(context: PostFilterContext) -> dict[int, Refusal | None]:
     filters = context.profile.filter_plugins
-    return refusals_with_nominated(filters, context.states, context.pod, context.view, nominated_rows(context))
+    beside = FiltersBeside.of(filters, context.states)
+    return refusals_beside(beside, context.pod, context.view, nominated_rows(context))
 
 
 def one_by_one(context: PostFilterContext) -> dict[int, Refusal | None]:
