@@ -52,7 +52,7 @@ from scheduler.controller.write.leadership import AlwaysHeld, LeaseToken
 from scheduler.controller.write.outbox import Outbox
 from scheduler.controller.write.requests import WriteRequests
 from scheduler.controller.write.writer import Writer
-from scheduler.messages.commands import ReportRepairs, TellBelieved, WriteEvent
+from scheduler.messages.commands import ReportKnownObjects, ReportRepairs, WriteEvent
 from scheduler.messages.stimuli import WriteFinished
 from scheduler.objects.kinds import Kind
 
@@ -154,7 +154,7 @@ class Assembly:
             self.client,
             self.inbox,
             self.metrics.repairs,
-            dressed=self.refusals.dressed,
+            node_for_engine=self.refusals.node_for_engine,
             step=self.loop.steps.step,
         )
         self.server = LateServer(settings.serving, self._load_server, settings.component_config)
@@ -212,7 +212,7 @@ class Assembly:
         reading, step = Reading(selector=SELECTOR), self.loop.steps.step
         return Reflector(Kind.POD, self.client, statuses, reading, step=step, outage=self.outage)
 
-    def _reconcile(self, answer: TellBelieved | ReportRepairs) -> None:
+    def _reconcile(self, answer: ReportKnownObjects | ReportRepairs) -> None:
         self.reconciler.take(answer)
 
     def _recorders(self) -> tuple[Recorder, ...]:

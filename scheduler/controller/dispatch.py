@@ -11,7 +11,7 @@ from scheduler.controller.carrying_out import CommandSink
 from scheduler.engine.attempt import Attempt
 from scheduler.engine.commands import Command, RecordAttempt, RecordGroupAttempt
 from scheduler.engine.group_attempt import GroupAttempt
-from scheduler.messages.commands import ReportProblem, ReportRepairs, StopPlugins, TellBelieved
+from scheduler.messages.commands import ReportKnownObjects, ReportProblem, ReportRepairs, StopPlugins
 
 log = structlog.get_logger()
 
@@ -25,7 +25,7 @@ class Dispatcher:
         self,
         sink: CommandSink,
         recorders: tuple[Callable[[Attempt], None], ...],
-        reconcile: Callable[[TellBelieved | ReportRepairs], None],
+        reconcile: Callable[[ReportKnownObjects | ReportRepairs], None],
         stop_plugins: Callable[[StopPlugins], None],
         of_groups: tuple[Callable[[GroupAttempt], None], ...] = (),
     ) -> None:
@@ -37,7 +37,7 @@ class Dispatcher:
         self._kept_here: dict[type, Callable[[Any], None]] = {
             RecordAttempt: self._record,
             RecordGroupAttempt: self._record_group,
-            TellBelieved: reconcile,
+            ReportKnownObjects: reconcile,
             ReportRepairs: reconcile,
             ReportProblem: self._report,
             StopPlugins: stop_plugins,

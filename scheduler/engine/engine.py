@@ -347,7 +347,7 @@ class Engine(EngineParts):
     # --- answers and time ---------------------------------------------------------------------------------------------
 
     def _reconciliation_started(self, _stimulus: ReconciliationStarted, now: Now) -> Sequence[Step]:
-        return [*self._drain(self.room.doubt(), now), self._reconciliation().believed()]
+        return [*self._drain(self.room.doubt(), now), self._reconciliation().known_objects()]
 
     def _reconciled(self, stimulus: Reconciled, now: Now) -> Sequence[Step]:
         repairs = self._reconciliation().mend(stimulus, now)

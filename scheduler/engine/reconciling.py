@@ -17,7 +17,7 @@ from msgspec import Struct
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import UNSCHEDULABLE_TIMEOUT
-from scheduler.messages.commands import TellBelieved
+from scheduler.messages.commands import ReportKnownObjects
 from scheduler.messages.now import Now
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import Reconciled
@@ -77,12 +77,12 @@ class Reconciliation:
         self._profile_names = profile_names
         self._attempts = attempts
 
-    def believed(self) -> TellBelieved:
+    def known_objects(self) -> ReportKnownObjects:
         """The names of all nodes and the UIDs of all pods in the engine's state, and the unconfirmed bindings. Most
         pods are in both parts of it: to compare those would take 10 ms with 150,000 pods."""
         answered = [info for info in self._cache.assumed_pods if self._is_answered(info.uid)]
         unconfirmed = [(PodReference(info.namespace, info.name, info.uid), info.node_name) for info in answered]
-        return TellBelieved(self._cache.node_names(), [*self._known_pods.uids, *self._cache.pods], unconfirmed)
+        return ReportKnownObjects(self._cache.node_names(), [*self._known_pods.uids, *self._cache.pods], unconfirmed)
 
     def mend(self, part: Reconciled, now: Now) -> tuple[Repair, ...]:
         repairs = [*self._mend_bindings(part.lost_bindings, now), *self._mend_deletions(part.pods, now)]

@@ -142,10 +142,12 @@ class CallExtender(msgspec.Struct, frozen=True):
     """The pod and the node, where the extender is asked to bind."""
 
 
-class TellBelieved(msgspec.Struct, frozen=True):
-    """The names of all nodes and the UIDs of all pods in the engine's state, for a comparison; some of the latter are
-    named twice. ``unconfirmed``: pods whose bindings were answered, and that no watch has shown on their nodes, which
-    are named, too."""
+class ReportKnownObjects(msgspec.Struct, frozen=True):
+    """What the engine knows, for a comparison with the API server: the names of all nodes and the UIDs of all pods,
+    some of them twice.
+
+    ``unconfirmed``: pods whose bindings were answered, and that no watch has shown on their nodes; with these nodes.
+    """
 
     nodes: Sequence[str]
     pods: Sequence[str]
@@ -177,7 +179,7 @@ BaseCommand = (
     | RunPlugin
     | StopPlugins
     | CallExtender
-    | TellBelieved
+    | ReportKnownObjects
     | ReportRepairs
     | ReportProblem
 )

@@ -107,14 +107,17 @@ class PodsActivated(msgspec.Struct, frozen=True):
 
 
 class ReconciliationStarted(msgspec.Struct, frozen=True):
-    """A comparison of the engine's state with the API server begins. Answered with TellBelieved."""
+    """A comparison of the engine's state with the API server begins. Answered with ReportKnownObjects."""
 
 
 class Reconciled(msgspec.Struct, frozen=True):
     """A part of the API server's present state, to be compared with the engine's: some of the nodes (by name) and of
     the pods that have not ended (by UID), and names and UIDs that do not exist. Answered with ReportRepairs where
-    something differed. In parts, since all of a large cluster at once would be a long step. ``lost_bindings``: UIDs of
-    pods that are unconfirmed by TellBelieved and, asked for since, have no node; with the node of each."""
+    something differed. In parts, since all of a large cluster at once would be a long step.
+
+    ``lost_bindings``: UIDs of pods that ReportKnownObjects named as unconfirmed and that, read since, have no node;
+    with the node that each was bound to.
+    """
 
     nodes: Mapping[str, Node]
     pods: Mapping[str, Pod]

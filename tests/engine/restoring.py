@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from scheduler.controller.watch.mirror import Mirror
 from scheduler.engine.commands import Command
-from scheduler.messages.commands import BindPod, TellBelieved
+from scheduler.messages.commands import BindPod, ReportKnownObjects
 from scheduler.messages.stimuli import (
     ObjectDeleted,
     ObjectObserved,
@@ -61,15 +61,15 @@ class Restorable(Cluster):
         """A comparison, as the reconciler makes it; the repairs."""
         known = {kind: mirror.known for kind, mirror in self._mirrors.items()}
         started = super().feed(ReconciliationStarted())
-        believed = next(one for one in started if isinstance(one, TellBelieved))
+        reported = next(one for one in started if isinstance(one, ReportKnownObjects))
         there = {pod.uid: pod for pod in known[Kind.POD].values() if isinstance(pod, Pod)}
         nodes = {node.name: node for node in known[Kind.NODE].values() if isinstance(node, Node)}
         present = {pod.uid: pod for pod in self.pods.values()}
         lost = {
-            pod.uid: node for pod, node in believed.unconfirmed if pod.uid in present and not present[pod.uid].node_name
+            pod.uid: node for pod, node in reported.unconfirmed if pod.uid in present and not present[pod.uid].node_name
         }
-        absent_nodes = [name for name in believed.nodes if name not in nodes]
-        absent_pods = [uid for uid in believed.pods if uid not in there]
+        absent_nodes = [name for name in reported.nodes if name not in nodes]
+        absent_pods = [uid for uid in reported.pods if uid not in there]
         answers = super().feed(Reconciled(nodes, there, absent_nodes, absent_pods, lost))
         self.unanswered = [one for one in self.unanswered if hasattr(one, "ticket")]
         return [text for one in answers for _, text in getattr(one, "repairs", ())]

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from scheduler.cluster.cache import ClusterCache
-from scheduler.messages.commands import BindPod, DeletePod, TellBelieved
+from scheduler.messages.commands import BindPod, DeletePod, ReportKnownObjects
 from scheduler.messages.stimuli import Reconciled, ReconciliationStarted
 from scheduler.objects.pod import Pod
 from tests.engine.restoring import Restorable
@@ -47,8 +47,8 @@ def test_a_binding_that_is_under_way_or_shown_is_not_one_that_is_gone() -> None:
     cluster.schedule_all()
     cluster.succeed(cluster.write(BindPod, "a"))
     cluster.succeed_unseen(cluster.write(BindPod, "b"))
-    believed = next(one for one in cluster.feed(ReconciliationStarted()) if isinstance(one, TellBelieved))
-    assert [(pod.name, node) for pod, node in believed.unconfirmed] == [("b", "n")]
+    reported = next(one for one in cluster.feed(ReconciliationStarted()) if isinstance(one, ReportKnownObjects))
+    assert [(pod.name, node) for pod, node in reported.unconfirmed] == [("b", "n")]
     cluster.watch("b")
     lost = {cluster.uid(name): "n" for name in "abc"} | {"unknown": "n"}
     assert cluster.feed(Reconciled({}, {}, lost_bindings=lost)) == []

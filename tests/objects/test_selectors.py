@@ -53,7 +53,9 @@ def test_all_parts_must_match() -> None:
         ("k DoesNotExist", False, False, True),
     ],
 )
-def test_every_operator(text: str, present: bool, other: bool, absent: bool) -> None:
+def test_each_operator_accepts_its_value_another_one_or_the_absence_of_the_key(
+    text: str, present: bool, other: bool, absent: bool
+) -> None:
     one = selector(None, text)
     assert (one.matches({"k": "v"}), one.matches({"k": "w"}), one.matches({})) == (present, other, absent)
 

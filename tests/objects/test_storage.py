@@ -61,7 +61,7 @@ def test_a_driver_without_a_count_has_no_limit() -> None:
     assert csi_node("n", {}).migrated_plugins == frozenset()
 
 
-def test_classes_drivers_and_attachments() -> None:
+def test_what_decisions_read_of_classes_drivers_and_attachments_is_decoded() -> None:
     assert storage_class("s").waits_for_first_consumer
     assert not storage_class("s", wait=False).waits_for_first_consumer
     assert csi_driver("d", storageCapacity=True).spec.storage_capacity

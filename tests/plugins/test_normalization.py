@@ -44,5 +44,5 @@ def test_a_shape_is_level_before_its_first_point_and_after_its_last() -> None:
     assert scores[60] == scores[100] == 80
 
 
-def test_the_usual_falling_shape_at_a_third() -> None:
+def test_the_usual_falling_shape_gives_two_thirds_of_its_points_at_a_third() -> None:
     assert shape_scores((UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0)))[33] == 67

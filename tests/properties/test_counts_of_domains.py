@@ -294,7 +294,7 @@ def test_a_node_that_fits_again_is_scored_beside_those_that_scored_alike_without
         machine.kept_answers_are_those_of_a_new_class()
 
 
-def test_more_pods_on_a_node_than_there_were_groups_for() -> None:
+def test_a_node_with_more_pods_than_there_were_groups_for_scores_as_for_a_new_class() -> None:
     machine = _machine(1, "web")
     machine.place_several(0, "web", [1] * 12)
     machine.come_and_go(0, "web", [1, 1, 1])

@@ -56,7 +56,8 @@ log = structlog.get_logger()
 
 
 class KubeletRefusals:
-    """``placed`` takes finished attempts; ``dress`` and ``dress_pods`` map watch events to the engine's stimuli.
+    """``placed`` takes finished attempts; ``nodes_for_engine`` and ``pods_for_engine`` map watch events to the
+    engine's stimuli.
 
     ``run`` as a task. ``feed`` passes stimuli to the engine; ``node_named`` returns a node as the API server has it,
     ``node_count`` the number of nodes.
@@ -108,12 +109,12 @@ class KubeletRefusals:
             if len(self._placed) > PLACEMENTS_KEPT:
                 self._placed.popitem(last=False)
 
-    def dress_pods(self, stimuli: Sequence[Stimulus]) -> Sequence[Stimulus]:
+    def pods_for_engine(self, stimuli: Sequence[Stimulus]) -> Sequence[Stimulus]:
         """The pod watch's stimuli as passed to the engine; deleted pods are checked for a refusal."""
         for stimulus in stimuli:
             if isinstance(stimulus, ObjectDeleted) and isinstance(stimulus.object, Pod):
                 self._pod_gone(stimulus.object)
-        return self._workloads.dress(stimuli)
+        return self._workloads.for_engine(stimuli)
 
     def _pod_gone(self, pod: Pod) -> None:
         node = self._placed.pop(pod.uid, "")
@@ -135,18 +136,18 @@ class KubeletRefusals:
             self._workloads.avoid(lookup.owner, lookup.node)
         self._lookups.put_nowait(lookup)
 
-    def dress(self, stimuli: Sequence[Stimulus]) -> Sequence[Stimulus]:
+    def nodes_for_engine(self, stimuli: Sequence[Stimulus]) -> Sequence[Stimulus]:
         """The node watch's stimuli as passed to the engine."""
         if not self._ends:
             return stimuli
         return [
-            ObjectObserved(Kind.NODE, self.dressed(stimulus.object), stimulus.document)
+            ObjectObserved(Kind.NODE, self.node_for_engine(stimulus.object), stimulus.document)
             if isinstance(stimulus, ObjectObserved) and isinstance(stimulus.object, Node)
             else stimulus
             for stimulus in stimuli
         ]
 
-    def dressed(self, node: Node) -> Node:
+    def node_for_engine(self, node: Node) -> Node:
         """The node, with the taint if it is avoided, and then with a resource version of its own, to be a change."""
         if ("", node.metadata.name) not in self._ends:
             return node
@@ -250,7 +251,7 @@ class KubeletRefusals:
         """Passes the node in its present form to the engine."""
         node = self._node_named(name)
         if node is not None:
-            self._feed([ObjectObserved(Kind.NODE, self.dressed(node))])
+            self._feed([ObjectObserved(Kind.NODE, self.node_for_engine(node))])
 
 
 def _was_accepted(pod: Pod) -> bool:

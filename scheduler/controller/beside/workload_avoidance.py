@@ -25,7 +25,7 @@ MAX_WORKLOADS: Final = 1_000
 
 
 class WorkloadAvoidance:
-    """``avoid`` and ``release`` take the controller's UID; ``dress`` maps the pod watch's stimuli.
+    """``avoid`` and ``release`` take the controller's UID; ``for_engine`` maps the pod watch's stimuli.
 
     ``feed`` passes stimuli to the engine.
     """
@@ -34,7 +34,7 @@ class WorkloadAvoidance:
         self._feed = feed
         self._nodes: OrderedDict[str, list[str]] = OrderedDict()
         """UID of a controller → nodes, the oldest first."""
-        self._dressed: dict[str, ObjectObserved] = {}
+        self._changed: dict[str, ObjectObserved] = {}
         """Key of a waiting pod that the engine has with the requirement → the watch's original stimulus."""
 
     def nodes_of(self, owner: str) -> tuple[str, ...]:
@@ -63,30 +63,30 @@ class WorkloadAvoidance:
 
     def _show_again(self, owner: str) -> None:
         """Passes the waiting pods of ``owner`` in their present form to the engine, which tries them at once."""
-        waiting = [seen for seen in self._dressed.values() if _is_of(seen, owner)]
+        waiting = [seen for seen in self._changed.values() if _is_of(seen, owner)]
         if waiting:
             keys = [seen.object.key for seen in waiting]
-            self._feed([*self.dress(waiting), PodsActivated(keys)])
+            self._feed([*self.for_engine(waiting), PodsActivated(keys)])
 
-    def dress(self, stimuli: Sequence[Stimulus]) -> Sequence[Stimulus]:
+    def for_engine(self, stimuli: Sequence[Stimulus]) -> Sequence[Stimulus]:
         """The pod watch's stimuli as passed to the engine."""
-        if not self._nodes and not self._dressed:
+        if not self._nodes and not self._changed:
             return stimuli
-        return [self._dress(stimulus) for stimulus in stimuli]
+        return [self._stimulus_for_engine(stimulus) for stimulus in stimuli]
 
-    def _dress(self, stimulus: Stimulus) -> Stimulus:
+    def _stimulus_for_engine(self, stimulus: Stimulus) -> Stimulus:
         if isinstance(stimulus, ObjectDeleted) and isinstance(stimulus.object, Pod):
-            self._dressed.pop(stimulus.object.key, None)
+            self._changed.pop(stimulus.object.key, None)
         elif isinstance(stimulus, ObjectObserved) and isinstance(pod := stimulus.object, Pod):
-            shown = self.dressed(pod)
+            shown = self.pod_for_engine(pod)
             if shown is pod:
-                self._dressed.pop(pod.key, None)
+                self._changed.pop(pod.key, None)
                 return stimulus
-            self._dressed[pod.key] = stimulus
+            self._changed[pod.key] = stimulus
             return ObjectObserved(Kind.POD, shown, stimulus.document)
         return stimulus
 
-    def dressed(self, pod: Pod) -> Pod:
+    def pod_for_engine(self, pod: Pod) -> Pod:
         """The pod, with the requirement if it waits and its controller's pods were refused. Its resource version is
         distinct, so that the engine sees a change."""
         nodes = self._nodes.get(owner_of(pod)) if self._nodes and not pod.spec.node_name else None

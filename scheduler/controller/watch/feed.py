@@ -35,10 +35,10 @@ class WatchFeed:
     def change_of(self, kind: Kind) -> Change:
         """The change that the reflector of this kind makes to stimuli before it puts them."""
         if kind is Kind.NODE:
-            return self._refusals.dress
+            return self._refusals.nodes_for_engine
         if kind in DEVICES:
             return self.devices.change
-        return self._refusals.dress_pods if kind is Kind.POD and self._shadow is None else unchanged
+        return self._refusals.pods_for_engine if kind is Kind.POD and self._shadow is None else unchanged
 
     def intake_of(self, kind: Kind) -> Intake:
         """Where the reflector of this kind puts its stimuli."""

@@ -29,7 +29,7 @@ from scheduler.controller.watch.versions import version_of
 from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.requests import pod_path
 from scheduler.errors import ApiError, InvalidObject
-from scheduler.messages.commands import ReportRepairs, TellBelieved
+from scheduler.messages.commands import ReportKnownObjects, ReportRepairs
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import Reconciled, ReconciliationStarted
 from scheduler.objects.kinds import Kind, decode_as
@@ -60,7 +60,7 @@ class Patience(Struct, frozen=True):
 class Reconciler:
     """``run`` as a task, once everything is synced.
 
-    ``dressed`` is a node as the engine is shown it. ``step`` watches how long each part takes.
+    ``node_for_engine`` returns a node as the engine is shown it. ``step`` watches how long each part takes.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Reconciler:
         counter: Counter,
         *,
         patience: Patience = Patience(),  # noqa: B008 - frozen
-        dressed: Callable[[Node], Node] = lambda node: node,
+        node_for_engine: Callable[[Node], Node] = lambda node: node,
         step: Step = unwatched,
     ) -> None:
         for reflector in reflectors:
@@ -82,9 +82,9 @@ class Reconciler:
         self._inbox = inbox
         self._counter = counter
         self._patience = patience
-        self._dressed = dressed
+        self._node_for_engine = node_for_engine
         self._step = step
-        self._believed: TellBelieved | None = None
+        self._known_objects: ReportKnownObjects | None = None
 
     async def run(self, period: float) -> None:
         """Runs a round every ``period`` seconds, until cancelled."""
@@ -101,10 +101,10 @@ class Reconciler:
                 log.info("Cache could not be compared", kind=reflector.kind.value, error=str(error))
         await self._compare_engine()
 
-    def take(self, answer: TellBelieved | ReportRepairs) -> None:
+    def take(self, answer: ReportKnownObjects | ReportRepairs) -> None:
         """Takes the engine's answers: its objects, or its repairs."""
-        if isinstance(answer, TellBelieved):
-            self._believed = answer
+        if isinstance(answer, ReportKnownObjects):
+            self._known_objects = answer
             return
         for kind in {kind for kind, _ in answer.repairs}:
             self._tell(kind, [line for one, line in answer.repairs if one is kind])
@@ -179,15 +179,15 @@ class Reconciler:
 
     async def _compare_engine(self) -> None:
         """Compares the engine part by part, each as of its moment; watches and decisions go on in between."""
-        believed = await self._ask()
-        if believed is None:
+        reported = await self._ask()
+        if reported is None:
             return
         nodes = [one for one in self._reflectors if one.kind is Kind.NODE]
         pods = [one for one in self._reflectors if one.kind is Kind.POD]
         for part in _parts([key for one in nodes for key in one.known]):
             with self._step("reconciliation of nodes"):
                 found = [node for key in part for one in nodes if isinstance(node := one.known.get(key), Node)]
-                self._inbox.put(Reconciled({node.name: self._dressed(node) for node in found}, {}))
+                self._inbox.put(Reconciled({node.name: self._node_for_engine(node) for node in found}, {}))
             await self._inbox.emptied()
         seen: set[str] = set()
         for part in _parts([*chain.from_iterable([one.known for one in pods])]):
@@ -201,9 +201,9 @@ class Reconciler:
                 seen.update(there)
                 self._inbox.put(Reconciled({}, there))
             await self._inbox.emptied()
-        lost_nodes = [name for name in believed.nodes if all(name not in one.known for one in nodes)]
+        lost_nodes = [name for name in reported.nodes if all(name not in one.known for one in nodes)]
         suspects: list[str] = []
-        for part in _parts(believed.pods):
+        for part in _parts(reported.pods):
             with self._step("reconciliation of pods"):
                 suspects += [uid for uid in part if uid not in seen]
             await asyncio.sleep(0)
@@ -219,7 +219,7 @@ class Reconciler:
             gone = [name for name in lost_nodes if all(name not in one.known for one in nodes)]
             self._inbox.put(Reconciled({}, {}, gone, [*absent]))
             await self._inbox.emptied()
-        if lost := await self._lost_bindings(believed.unconfirmed, pods):
+        if lost := await self._lost_bindings(reported.unconfirmed, pods):
             self._inbox.put(Reconciled({}, {}, lost_bindings=lost))
             await self._inbox.emptied()
 
@@ -246,11 +246,11 @@ class Reconciler:
                 lost[pod.uid] = node
         return lost
 
-    async def _ask(self) -> TellBelieved | None:
+    async def _ask(self) -> ReportKnownObjects | None:
         """The engine's present objects; None without an answer."""
         self._inbox.put(ReconciliationStarted())
         await self._inbox.emptied()
-        answer, self._believed = self._believed, None
+        answer, self._known_objects = self._known_objects, None
         return answer
 
     def _tell(self, kind: Kind, lines: Sequence[str]) -> None:

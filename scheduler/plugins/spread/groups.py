@@ -21,7 +21,7 @@ from scheduler.objects.memo import has_many_parts
 from scheduler.plugins.go_math import go_round
 from scheduler.plugins.spread.constraints import Constraint, Countable, Eligibility, both, rows_with_all_keys
 from scheduler.plugins.spread.recount import CountedQuery, Nodes, changes_by_row
-from scheduler.plugins.spread.state import normalized, worth
+from scheduler.plugins.spread.state import contributions, normalized
 
 _ROOM: Final = 4
 """Numbers of pods a node that there are groups for beyond the present ones."""
@@ -45,14 +45,14 @@ class _Axis(Struct, frozen=True):
     constraint that counts by node, one more than the number of pods."""
     stride: int
     known: dict[int, npt.NDArray[np.float64]] = field(default_factory=dict)
-    """What ``worth`` said last, by its argument: where the counts are always the same, that is often the same, too."""
+    """The last answer of ``contributions`` by its argument: where the counts stay the same, that often does, too."""
 
-    def worth(self, size: int) -> npt.NDArray[np.float64]:
+    def contributions(self, size: int) -> npt.NDArray[np.float64]:
         """The contribution of each digit to the score."""
         found = self.known.get(size)
         if found is None:
             self.known.clear()
-            found = self.known[size] = worth(self.counts, self.constraint, size)
+            found = self.known[size] = contributions(self.counts, self.constraint, size)
             found[ABSENT] = 0.0
         return found
 
@@ -120,7 +120,7 @@ class GroupedSpread(State):
         total: npt.NDArray[np.float64] | None = None
         # One constraint after the other: the result depends on the order of floating-point additions.
         for axis, domains in zip(self._axes, presence.domains, strict=True):
-            by_digit = axis.worth(rows if domains is None else domains)
+            by_digit = axis.contributions(rows if domains is None else domains)
             total = by_digit if total is None else np.add.outer(total, by_digit).ravel()
         assert total is not None
         raw = go_round(total)

@@ -305,7 +305,9 @@ def _soft_constraint(constraint: Constraint, scoring: _Scoring, pod: PodInfo, vi
     )
     if constraint.is_per_node:
         size = table.size if placing is None else int(np.count_nonzero(placing))
-        by_row = worth(np.zeros(table.size, np.int64) if live is None else live.array(table.size), constraint, size)
+        by_row = contributions(
+            np.zeros(table.size, np.int64) if live is None else live.array(table.size), constraint, size
+        )
         by_row[ids == ABSENT] = 0.0
         return SoftConstraint(key, None, by_row)
     values = table.label_values(key)
@@ -320,7 +322,7 @@ def _soft_constraint(constraint: Constraint, scoring: _Scoring, pod: PodInfo, vi
         # A node without the label and one with an empty value are in one domain, named "".
         present[ABSENT], present[empty] = bool(present[ABSENT] or present[empty]), False
         counts[empty] += _unlabelled(countable.rows(constraint), ids, live, table)
-    by_value = worth(counts, constraint, int(np.count_nonzero(present)))
+    by_value = contributions(counts, constraint, int(np.count_nonzero(present)))
     by_value[ABSENT] = 0.0
     return SoftConstraint(key, by_value, None)
 
@@ -343,7 +345,7 @@ def normalized(raw: Scores, counted: Scores) -> Scores:
     return shares
 
 
-def worth(counts: Counts, constraint: Constraint, size: int) -> npt.NDArray[np.float64]:
+def contributions(counts: Counts, constraint: Constraint, size: int) -> npt.NDArray[np.float64]:
     """The contribution of each count to the score; it grows with the number of domains."""
     found: npt.NDArray[np.float64] = np.multiply(counts, go_log(size + 2), dtype=np.float64)
     if constraint.max_skew != 1:

@@ -111,12 +111,12 @@ class Heard:
                 self.taints.append(TAINT in stimulus.object.taints)
 
     def is_shown_tainted(self, node: str) -> bool:
-        (shown,) = self.refusals.dress([ObjectObserved(Kind.NODE, testing.node(node))])
+        (shown,) = self.refusals.nodes_for_engine([ObjectObserved(Kind.NODE, testing.node(node))])
         return isinstance(shown, ObjectObserved) and isinstance(shown.object, Node) and TAINT in shown.object.taints
 
     def kept_from(self, pod: Pod) -> tuple[str, ...]:
         """The nodes that a pod which is observed now keeps away from."""
-        (shown,) = self.refusals.dress_pods([ObjectObserved(Kind.POD, pod)])
+        (shown,) = self.refusals.pods_for_engine([ObjectObserved(Kind.POD, pod)])
         assert isinstance(shown, ObjectObserved) and isinstance(shown.object, Pod)
         affinity = shown.object.node_affinity
         if affinity is None or affinity.required is None:
@@ -149,7 +149,7 @@ async def lose(
     pod = pod_of(name, owner, uid=document["metadata"]["uid"], node=node, **fields)
     heard.refusals.placed(Attempt(pod.key, pod.uid, "tandem-scheduler", 1, 0, result=SCHEDULED, node=node))
     await fail(client, name, reason)
-    heard.refusals.dress_pods([ObjectDeleted(Kind.POD, pod)])
+    heard.refusals.pods_for_engine([ObjectDeleted(Kind.POD, pod)])
 
 
 async def test_a_refusal_that_the_watch_shows_before_the_binding_is_answered_counts_as_any_other(
@@ -159,7 +159,7 @@ async def test_a_refusal_that_the_watch_shows_before_the_binding_is_answered_cou
         document = await create(client, PODS, pod_json("p", node="n"))
         pod = pod_of("p", "web", uid=document["metadata"]["uid"], node="n")
         await fail(client, "p", "TopologyAffinityError")
-        heard.refusals.dress_pods([ObjectDeleted(Kind.POD, pod)])
+        heard.refusals.pods_for_engine([ObjectDeleted(Kind.POD, pod)])
         heard.refusals.placed(Attempt(pod.key, pod.uid, "tandem-scheduler", 1, 0, result=SCHEDULED, node="n"))
         assert heard.kept_from(pod_of("next", "web")) == ("n",)
         await until(lambda: heard.counter.child("TopologyAffinityError").value == 1.0)
@@ -168,7 +168,9 @@ async def test_a_refusal_that_the_watch_shows_before_the_binding_is_answered_cou
 async def test_pods_of_other_schedulers_that_end_early_are_kept_in_memory_up_to_a_limit(client: ApiClient) -> None:
     heard = Heard(client, 100.0)
     for number in range(MAX_GONE_KEPT + 1):
-        heard.refusals.dress_pods([ObjectDeleted(Kind.POD, pod_of(f"p{number}", "web", uid=f"u{number}", node="n"))])
+        heard.refusals.pods_for_engine(
+            [ObjectDeleted(Kind.POD, pod_of(f"p{number}", "web", uid=f"u{number}", node="n"))]
+        )
     for number, nodes in ((0, ()), (1, ("n",))):
         attempt = Attempt("", f"u{number}", "tandem-scheduler", 1, 0, result=SCHEDULED, node="n")
         heard.refusals.placed(attempt)
@@ -260,7 +262,7 @@ async def test_a_pod_that_its_kubelet_had_begun_with_or_that_was_deleted_is_not_
     foreign = pod_of("foreign", "web", node="n")
     for pod in (begun, deleted):
         heard.refusals.placed(Attempt(pod.key, pod.uid, "tandem-scheduler", 1, 0, result=SCHEDULED, node="n"))
-    heard.refusals.dress_pods([ObjectDeleted(Kind.POD, pod) for pod in (begun, deleted, foreign)])
+    heard.refusals.pods_for_engine([ObjectDeleted(Kind.POD, pod) for pod in (begun, deleted, foreign)])
     assert heard.kept_from(pod_of("next", "web")) == ()
 
 
@@ -288,7 +290,7 @@ def test_what_the_pod_itself_asks_of_nodes_still_counts(required: Any, expected:
         avoidance.avoid("web", node)
     selector = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": required}}
     affinity = {"affinity": {"nodeAffinity": selector}} if required else {}
-    cluster.show(avoidance.dressed(pod_of("a", "web", spec=affinity)))
+    cluster.show(avoidance.pod_for_engine(pod_of("a", "web", spec=affinity)))
     cluster.schedule()
     assert {bind.node for bind in cluster.writes(BindPod)} == expected
 
@@ -303,7 +305,7 @@ def test_a_workload_that_is_dropped_for_newer_ones_may_use_its_node_again_at_onc
 
     avoidance = WorkloadAvoidance(feed)
     avoidance.avoid("web", "n0")
-    feed(avoidance.dress([ObjectObserved(Kind.POD, pod_of("a", "web"))]))
+    feed(avoidance.for_engine([ObjectObserved(Kind.POD, pod_of("a", "web"))]))
     cluster.schedule()
     assert not cluster.writes(BindPod)
     for number in range(MAX_WORKLOADS):

@@ -22,7 +22,7 @@ from scheduler.controller.watch.reflector import Reflector
 from scheduler.controller.write.client import ApiClient
 from scheduler.engine.commands import Command
 from scheduler.engine.engine import Engine
-from scheduler.messages.commands import BindPod, ReportRepairs, TellBelieved
+from scheduler.messages.commands import BindPod, ReportKnownObjects, ReportRepairs
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import (
     ObjectDeleted,
@@ -65,7 +65,7 @@ class Rounds(Inbox):
     def put(self, stimulus: Stimulus) -> None:
         self.fed.append(stimulus)
         if isinstance(stimulus, ReconciliationStarted):
-            self.reconciler.take(TellBelieved([], [], self.unconfirmed))
+            self.reconciler.take(ReportKnownObjects([], [], self.unconfirmed))
 
     @property
     def repairs(self) -> float:
@@ -198,7 +198,7 @@ async def engine_beside(client: ApiClient) -> AsyncIterator[tuple[Engine, Reconc
     mended: list[str] = []
 
     def dispatch(command: Command) -> None:
-        if isinstance(command, TellBelieved | ReportRepairs):
+        if isinstance(command, ReportKnownObjects | ReportRepairs):
             reconciler.take(command)
         if isinstance(command, ReportRepairs):
             mended.extend(text for _, text in command.repairs)
@@ -317,7 +317,7 @@ async def test_a_comparison_of_many_pods_lets_the_loop_go_on_in_between(
         class Believing(Inbox):
             def put(self, stimulus: Stimulus) -> None:
                 if isinstance(stimulus, ReconciliationStarted):
-                    reconciler.take(TellBelieved([], [str(one) for one in range(count)]))
+                    reconciler.take(ReportKnownObjects([], [str(one) for one in range(count)]))
                 elif isinstance(stimulus, Reconciled):
                     parts.append(len(stimulus.pods))
 
