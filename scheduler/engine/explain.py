@@ -83,28 +83,11 @@ def pod_page_in_slices(
         attempt = None  # of a pod of the same name that is gone
     page: dict[str, Any] = {"pod": key, "node": "", "nominatedNode": ""}
     if info is not None:
-        page |= {
-            "uid": info.uid,
-            "schedulerName": info.pod.spec.scheduler_name,
-            "node": info.pod.node_name,
-            "nominatedNode": info.pod.nominated_node_name,
-            "isOurs": info.pod.spec.scheduler_name in engine.profiles,
-        }
-        if info.is_terminating:
-            page["leaving"] = _leaving(info)
-    if info is not None and (group := engine.cache.groups.key_of(info)):
-        page["group"] = group_summary(engine, group)
-    if info is not None and (findings := _findings(engine, info)):
-        page["findings"] = findings
+        page |= _facts(engine, info)
     if attempt is not None:
         page["attempt"] = attempt_page(engine, attempt)
-        made_room = memory.of(attempt.uid) if memory is not None else None
-        if made_room is not None and isinstance(made_room.preemption, PreemptionSummary):
-            page["madeRoom"] = {
-                "number": made_room.number,
-                "at": format_seconds(made_room.started_wall),
-                **preemption_page(made_room.preemption),
-            }
+        if memory is not None and (made_room := _made_room(memory, attempt.uid)):
+            page["madeRoom"] = made_room
     if info is not None and info.pod.nominated_node_name and not info.node_name:
         page["victimsLeft"] = _victims_left(engine, info, memory.of(info.uid) if memory is not None else None)
     for record, place in list(_waiting_as(engine, key)):
@@ -117,15 +100,43 @@ def pod_page_in_slices(
             page["preview"] = preview | {"isOfGroup": bool(record.group)}
             if unasked := unasked_extenders(engine, record.info.pod):
                 page["preview"]["unaskedExtenders"] = list(unasked)
-    if info is not None and page["schedulerName"] in engine.profiles:
-        page["weights"] = {
-            plugin.name: weight for plugin, weight in engine.profiles[page["schedulerName"]].score_plugins
-        }
+    if info is not None and (profile := engine.profiles.get(info.pod.spec.scheduler_name)) is not None:
+        page["weights"] = {plugin.name: weight for plugin, weight in profile.score_plugins}
         if info.pod.node_name and not info.pod.is_finished:
             if attempt is None:
                 page["decidedEarlier"] = _decided_earlier(engine, info.pod)
             page["alternatives"] = yield from alternatives_in_slices(engine, info, now, node)
     return page
+
+
+def _facts(engine: Engine, info: PodInfo) -> dict[str, Any]:
+    """What the pod's object says, its group, and the plugins' findings."""
+    page: dict[str, Any] = {
+        "uid": info.uid,
+        "schedulerName": info.pod.spec.scheduler_name,
+        "node": info.pod.node_name,
+        "nominatedNode": info.pod.nominated_node_name,
+        "isOurs": info.pod.spec.scheduler_name in engine.profiles,
+    }
+    if info.is_terminating:
+        page["leaving"] = _leaving(info)
+    if group := engine.cache.groups.key_of(info):
+        page["group"] = group_summary(engine, group)
+    if findings := _findings(engine, info):
+        page["findings"] = findings
+    return page
+
+
+def _made_room(memory: PreemptionMemory, uid: str) -> dict[str, Any]:
+    """The preemption that made room for the pod; empty if none is remembered."""
+    attempt = memory.of(uid)
+    if attempt is None or not isinstance(attempt.preemption, PreemptionSummary):
+        return {}
+    return {
+        "number": attempt.number,
+        "at": format_seconds(attempt.started_wall),
+        **preemption_page(attempt.preemption),
+    }
 
 
 def unasked_extenders(engine: Engine, pod: Pod) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from scheduler.config.args import args_path, decode_args
-from scheduler.config.plugin_sets import Implements, expand
+from scheduler.config.plugin_sets import Expansion, Implements, expand
 from scheduler.config.points import Point
 from scheduler.config.types import ProfileConfiguration
 from scheduler.errors import ConfigurationError, Fault
@@ -137,9 +137,16 @@ def build_profile(
     all nodes. Plugins get it when they are made, since nothing is assigned onto a plugin. Raises ConfigurationError
     with all faults: unknown plugins, invalid arguments, extension points without a required plugin.
     """
+    expansion = expand(configuration.plugins, implementing(registry), registry.keys(), configuration.scheduler_name)
+    made = _made_plugins(configuration, registry, expansion, index, scope)
+    in_order = tuple(made[name] for name in registry if name in made)
+    return _assigned(configuration, expansion, made, in_order, scope, tries_placements)
 
-    implements = implementing(registry)
-    expansion = expand(configuration.plugins, implements, registry.keys(), configuration.scheduler_name)
+
+def _made_plugins(
+    configuration: ProfileConfiguration, registry: Registry, expansion: Expansion, index: int, scope: Scope | None
+) -> dict[str, Plugin]:
+    """The plugins that some point enables, by name. Raises ConfigurationError with all faults of the profile."""
     faults = list(expansion.faults)
     enabled = {entry.name: None for entries in expansion.points.values() for entry in entries}
     made: dict[str, Plugin] = {}
@@ -154,13 +161,24 @@ def build_profile(
         raise ConfigurationError(
             Fault(fault.path or f"profiles[{index}]", fault.message) for fault in dict.fromkeys(faults)
         )
+    return made
+
+
+def _assigned(
+    configuration: ProfileConfiguration,
+    expansion: Expansion,
+    made: Mapping[str, Plugin],
+    in_order: tuple[Plugin, ...],
+    scope: Scope | None,
+    tries_placements: bool,
+) -> Profile:
+    """The profile with each plugin at its points. ``in_order``: all plugins, in the order of the default list."""
 
     def at(point: Point) -> tuple[Plugin, ...]:
         return tuple(made[entry.name] for entry in expansion.points[point])
 
     weights = {entry.name: entry.weight for entry in expansion.points[Point.SCORE]}
     placement_weights = {entry.name: entry.weight for entry in expansion.points[Point.PLACEMENT_SCORE]}
-    in_order = tuple(made[name] for name in registry if name in made)
     keepers: tuple[FilterPlugin, ...] = ()
     if scope is not None:
         keepers = (scope.keeper,)

@@ -40,6 +40,101 @@ class _Encoded(Struct):
     page: bytes
 
 
+class _Pages:
+    """The handlers of the pages about pods, the queue and the nodes; ``routes`` says which path has which."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        clock: Callable[[], Now],
+        memory: explain.PreemptionMemory,
+        is_leading: Callable[[], bool],
+    ) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._memory = memory
+        self._is_leading = is_leading
+        self._one_at_a_time = asyncio.Semaphore()
+        """Of the long pages, so that their slices do not add up."""
+
+    def _of_this_copy(self, page: dict[str, Any]) -> dict[str, Any]:
+        return page if self._is_leading() else {"isLeading": False, **page}
+
+    async def queue(self, request: web.Request) -> web.Response:
+        stated = request.query.get("limit", "")
+        if stated and not (stated.isdecimal() and len(stated) <= MAX_DIGITS):
+            return web.json_response({"error": f"limit {stated!r} is not a number of pods"}, status=400)
+        limit = min(int(stated), MAX_WAITING_LISTED) if stated else MAX_WAITING_LISTED
+        asked = request.query
+        wanted = Wanted(asked.get("namespace", ""), asked.get("profile", ""), asked.get("plugin", ""))
+        is_grouped = asked.get("grouped") == "true"
+        long_part = "waiting" if is_grouped else "pods"
+        slices = (
+            grouped_queue_in_slices(self._engine, wanted)
+            if is_grouped
+            else queue_page_in_slices(self._engine, limit, wanted)
+        )
+        async with self._one_at_a_time:
+            page, pods = await _queue_body(slices)
+        page["groups"] = waiting_groups(self._engine, wanted)
+        listed, _, allowed = await seen(request, pods, lambda one: one.pod)
+        hidden = sum(one.count for one in pods) - sum(one.count for one in listed)
+        page |= {"hidden": hidden} if hidden else {}
+        entries = b",".join([one.page if allowed is None else without_names(one.page, allowed) for one in listed])
+        head = await scrubbed(request, self._of_this_copy(page))
+        body = b'%b,"%b":[%b]}' % (head[:-1], long_part.encode(), entries)
+        return web.Response(body=body, content_type="application/json")
+
+    async def why(self, request: web.Request) -> web.Response:
+        namespace = request.match_info["namespace"]
+        key = f"{namespace}/{request.match_info['name']}"
+        node = request.query.get("node", "")
+        page = None
+        if not await _is_hidden(request, namespace):
+            slices = explain.pod_page_in_slices(self._engine, key, self._clock(), self._memory, node)
+            page = await _in_slices(slices) or group_page(self._engine, key)
+        if page is None:
+            return web.json_response({"error": f"pod {key} is not known here"}, status=404)
+        return await _scrubbed(request, self._of_this_copy(page))
+
+    async def workload(self, request: web.Request) -> web.Response:
+        namespace, word, name = (request.match_info[part] for part in ("namespace", "kind", "name"))
+        kind = kind_of_workload(word)
+        if kind is None:
+            return web.json_response({"error": f"{word!r} is not one of {', '.join(WORKLOAD_KINDS)}"}, status=400)
+        page: dict[str, Any] = {"pods": []}
+        if not await _is_hidden(request, namespace):
+            async with self._one_at_a_time:
+                page = await _in_slices(workload_page_in_slices(self._engine, namespace, f"{kind}/{name}"))
+        if not page["pods"]:
+            error = f"no pod of {kind}/{name} is known here in namespace {namespace}"
+            return web.json_response({"error": error}, status=404)
+        if example := page.get("example"):
+            page["example"] = await _in_slices(
+                explain.pod_page_in_slices(self._engine, example, self._clock(), self._memory)
+            )
+        return await _scrubbed(request, self._of_this_copy(page))
+
+    async def nodes(self, request: web.Request) -> web.Response:
+        async with self._one_at_a_time:
+            page = await _in_slices(nodes_page_in_slices(self._engine, request.query.get("pool", "")))
+        return web.Response(body=await _encoded(page, "nodes"), content_type="application/json")
+
+    async def node(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        page = node_page(self._engine, name)
+        if page is None:
+            return web.json_response({"error": f"node {name} is not known here"}, status=404)
+        for part in ("pods", "nominated"):
+            page[part], _, _ = await seen(request, page[part], lambda one: str(one["pod"]))
+        return await _scrubbed(request, page)
+
+    async def resources(self, _request: web.Request) -> web.Response:
+        async with self._one_at_a_time:
+            parts = await _in_slices(resource_page_in_slices(self._engine))
+        return web.Response(body=_one_by_one(parts), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
 def routes(
     engine: Engine,
     clock: Callable[[], Now],
@@ -50,91 +145,18 @@ def routes(
     ``/debug/why/NAMESPACE/NAME?node=NODE`` and ``/debug/why/NAMESPACE/KIND/NAME``, ``/debug/nodes?pool=LABEL`` and
     ``/debug/nodes/NODE``.
 
-    They are served on the engine's event loop.
-
-    The name is a pod's, or that of a group of pods if no pod has it. ``memory`` must observe the attempts. The
-    pages of pods and of the queue have ``"isLeading": false`` where this copy does not lead."""
-
-    one_at_a_time = asyncio.Semaphore()
-
-    def of_this_copy(page: dict[str, Any]) -> dict[str, Any]:
-        return page if is_leading() else {"isLeading": False, **page}
-
-    async def queue(request: web.Request) -> web.Response:
-        stated = request.query.get("limit", "")
-        if stated and not (stated.isdecimal() and len(stated) <= MAX_DIGITS):
-            return web.json_response({"error": f"limit {stated!r} is not a number of pods"}, status=400)
-        limit = min(int(stated), MAX_WAITING_LISTED) if stated else MAX_WAITING_LISTED
-        asked = request.query
-        wanted = Wanted(asked.get("namespace", ""), asked.get("profile", ""), asked.get("plugin", ""))
-        is_grouped = asked.get("grouped") == "true"
-        long_part = "waiting" if is_grouped else "pods"
-        slices = grouped_queue_in_slices(engine, wanted) if is_grouped else queue_page_in_slices(engine, limit, wanted)
-        async with one_at_a_time:
-            page, pods = await _queue_body(slices)
-        page["groups"] = waiting_groups(engine, wanted)
-        listed, _, allowed = await seen(request, pods, lambda one: one.pod)
-        hidden = sum(one.count for one in pods) - sum(one.count for one in listed)
-        page |= {"hidden": hidden} if hidden else {}
-        entries = b",".join([one.page if allowed is None else without_names(one.page, allowed) for one in listed])
-        head = await scrubbed(request, of_this_copy(page))
-        body = b'%b,"%b":[%b]}' % (head[:-1], long_part.encode(), entries)
-        return web.Response(body=body, content_type="application/json")
-
-    async def why(request: web.Request) -> web.Response:
-        namespace = request.match_info["namespace"]
-        key = f"{namespace}/{request.match_info['name']}"
-        node = request.query.get("node", "")
-        page = None
-        if not await _is_hidden(request, namespace):
-            slices = explain.pod_page_in_slices(engine, key, clock(), memory, node)
-            page = await _in_slices(slices) or group_page(engine, key)
-        if page is None:
-            return web.json_response({"error": f"pod {key} is not known here"}, status=404)
-        return await _scrubbed(request, of_this_copy(page))
-
-    async def workload(request: web.Request) -> web.Response:
-        namespace, word, name = (request.match_info[part] for part in ("namespace", "kind", "name"))
-        kind = kind_of_workload(word)
-        if kind is None:
-            return web.json_response({"error": f"{word!r} is not one of {', '.join(WORKLOAD_KINDS)}"}, status=400)
-        page: dict[str, Any] = {"pods": []}
-        if not await _is_hidden(request, namespace):
-            async with one_at_a_time:
-                page = await _in_slices(workload_page_in_slices(engine, namespace, f"{kind}/{name}"))
-        if not page["pods"]:
-            error = f"no pod of {kind}/{name} is known here in namespace {namespace}"
-            return web.json_response({"error": error}, status=404)
-        if example := page.get("example"):
-            page["example"] = await _in_slices(explain.pod_page_in_slices(engine, example, clock(), memory))
-        return await _scrubbed(request, of_this_copy(page))
-
-    async def nodes(request: web.Request) -> web.Response:
-        async with one_at_a_time:
-            page = await _in_slices(nodes_page_in_slices(engine, request.query.get("pool", "")))
-        return web.Response(body=await _encoded(page, "nodes"), content_type="application/json")
-
-    async def node(request: web.Request) -> web.Response:
-        name = request.match_info["name"]
-        page = node_page(engine, name)
-        if page is None:
-            return web.json_response({"error": f"node {name} is not known here"}, status=404)
-        for part in ("pods", "nominated"):
-            page[part], _, _ = await seen(request, page[part], lambda one: str(one["pod"]))
-        return await _scrubbed(request, page)
-
-    async def resources(_request: web.Request) -> web.Response:
-        async with one_at_a_time:
-            parts = await _in_slices(resource_page_in_slices(engine))
-        return web.Response(body=_one_by_one(parts), headers={"Content-Type": CONTENT_TYPE_LATEST})
-
+    They are served on the engine's event loop. The name is a pod's, or that of a group of pods if no pod has it.
+    ``memory`` must observe the attempts. The pages of pods and of the queue have ``"isLeading": false`` where this copy
+    does not lead.
+    """
+    pages = _Pages(engine, clock, memory, is_leading)
     return (
-        web.get("/metrics/resources", resources),
-        web.get("/debug/queue", queue),
-        web.get("/debug/why/{namespace}/{name}", why),
-        web.get("/debug/why/{namespace}/{kind}/{name}", workload),
-        web.get("/debug/nodes", nodes),
-        web.get("/debug/nodes/{name}", node),
+        web.get("/metrics/resources", pages.resources),
+        web.get("/debug/queue", pages.queue),
+        web.get("/debug/why/{namespace}/{name}", pages.why),
+        web.get("/debug/why/{namespace}/{kind}/{name}", pages.workload),
+        web.get("/debug/nodes", pages.nodes),
+        web.get("/debug/nodes/{name}", pages.node),
     )
 
 
