@@ -84,56 +84,21 @@ def run_scheduler(flags: StatedFlags) -> int:
 
 
 def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
+    """What the shell runs: the engine, recorded if that is asked for, and what else only this module can connect."""
     connection = prepared.settings.connection
     prepared.plugin_classes.seal()
 
     def client_for_plugins() -> ApiClient:
         return ApiClient(CredentialSource(connection, os.environ), timeout_seconds=connection.timeout_seconds)
 
-    def read(text: bytes) -> Configuration:
-        return load_with_flags(text, flags, parse_feature_gates(flags.get("feature-gates", ())))
-
-    def prepare_again(text: bytes) -> Build:
-        return partial(build_again, read(text))
-
-    def build_again(configuration: Configuration) -> NewConfiguration:
-        faults: list[Fault] = []
-        profiles, _ = checked_parts(configuration, prepared.plugin_classes, faults)
-        if faults:
-            raise ConfigurationError(faults)
-        warnings = warnings_of(configuration)
-        return new_configuration(
-            engine, prepared.configuration, configuration, profiles, client_for_plugins, warnings, replace
-        )
-
     history = History(engine, stated_of(prepared.configuration))
-    # It reads the source of all that decides: not at every start.
+    # Computed only if it is asked for: it reads the source of all modules that decide.
     about = cache(lambda: about_of(prepared.profiles))
     recorder, recorded = None, None
     if prepared.settings.record is not None:
         recorder = Recorder(prepared.settings.record, about())
         recorded = RecordedEngine(engine, history, recorder)
-
-    def replace(
-        configuration: Configuration, profiles: Mapping[str, Profile], settings: EngineSettings, now: Now
-    ) -> bool:
-        stated = stated_of(configuration)
-        if recorded is not None:
-            return recorded.replace_profiles(stated, profiles, settings, now)
-        is_replaced = engine.replace_profiles(profiles, settings, now)
-        if is_replaced:
-            history.add(stated, profiles)
-        return is_replaced
-
-    def basis_of(text: bytes) -> Callable[[], Basis]:
-        configuration = read(text)
-        # In the question's thread: they may search all packages of this Python.
-        return partial(basis_from, configuration, warnings_about_decisions(configuration))
-
-    def basis_from(configuration: Configuration, warnings: tuple[str, ...]) -> Basis:
-        profiles = build_profiles(configuration, all_plugins(configuration, prepared.plugin_classes))
-        return Basis(profiles, configuration.kube.percentage_of_nodes_to_score, warnings)
-
+    reconfiguring = _Reconfiguring(engine, prepared, flags, history, recorded, client_for_plugins)
     memory = PreemptionMemory()
     decisions = Decisions()
     between_cycles = BetweenCycles()
@@ -148,7 +113,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
 
         return (
             *pages.routes(engine, read_clock, memory, is_leading),
-            *Questions(engine, read_clock, basis_of, prepared.settings.hostname).routes(),
+            *Questions(engine, read_clock, reconfiguring.basis_of, prepared.settings.hostname).routes(),
             snapshot_route(engine, history, about, read_clock, between_cycles),
             *live_routes(engine, decisions, is_leading=is_leading),
             *page_routes(),
@@ -158,7 +123,7 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         engine=recorded or engine,
         recorder=recorder,
         between_cycles=between_cycles,
-        prepare=prepare_again,
+        prepare=reconfiguring.prepare,
         gauges=GaugesOfEngine(engine),
         plugin_calls=plugin_calls(prepared.profiles, client_for_plugins),
         background=background_calls(prepared.profiles, client_for_plugins),
@@ -171,6 +136,70 @@ def parts_of(engine: Engine, prepared: Prepared, flags: StatedFlags) -> Parts:
         culprit=lambda: _culprit(engine),
         load_selectors=load_selectors,
     )
+
+
+class _Reconfiguring:
+    """Makes another configuration for a running scheduler from a text: for a reload, or as the basis of a question."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        prepared: Prepared,
+        flags: StatedFlags,
+        history: History,
+        recorded: RecordedEngine | None,
+        client_for_plugins: Callable[[], ApiClient],
+    ) -> None:
+        self._engine = engine
+        self._prepared = prepared
+        self._flags = flags
+        self._history = history
+        self._recorded = recorded
+        self._client_for_plugins = client_for_plugins
+
+    def prepare(self, text: bytes) -> Build:
+        """Read the text, in a thread; what this returns makes the profiles, on the event loop. Both raise
+        ConfigurationError."""
+        return partial(self._build, self._read(text))
+
+    def basis_of(self, text: bytes) -> Callable[[], Basis]:
+        """As ``prepare``, for a question."""
+        configuration = self._read(text)
+        # In the question's thread: they may search all packages of this Python.
+        return partial(self._basis, configuration, warnings_about_decisions(configuration))
+
+    def _read(self, text: bytes) -> Configuration:
+        return load_with_flags(text, self._flags, parse_feature_gates(self._flags.get("feature-gates", ())))
+
+    def _build(self, configuration: Configuration) -> NewConfiguration:
+        faults: list[Fault] = []
+        profiles, _ = checked_parts(configuration, self._prepared.plugin_classes, faults)
+        if faults:
+            raise ConfigurationError(faults)
+        return new_configuration(
+            self._engine,
+            self._prepared.configuration,
+            configuration,
+            profiles,
+            self._client_for_plugins,
+            warnings_of(configuration),
+            self._replace,
+        )
+
+    def _replace(
+        self, configuration: Configuration, profiles: Mapping[str, Profile], settings: EngineSettings, now: Now
+    ) -> bool:
+        stated = stated_of(configuration)
+        if self._recorded is not None:
+            return self._recorded.replace_profiles(stated, profiles, settings, now)
+        is_replaced = self._engine.replace_profiles(profiles, settings, now)
+        if is_replaced:
+            self._history.add(stated, profiles)
+        return is_replaced
+
+    def _basis(self, configuration: Configuration, warnings: tuple[str, ...]) -> Basis:
+        profiles = build_profiles(configuration, all_plugins(configuration, self._prepared.plugin_classes))
+        return Basis(profiles, configuration.kube.percentage_of_nodes_to_score, warnings)
 
 
 def _culprit(engine: Engine) -> dict[str, object]:
