@@ -1,9 +1,8 @@
 """Ends of attempts that found no node, which hold for the next pods of their class while the cluster does not change.
 
 A thousand pods of one template that wait for the same thing are tried one after the other, often with nothing in
-between. What the first of them came to each of them comes to: the refusals, the message, the plugins to be blamed. So
-no plugin is asked again. It is an attempt like any other all the same: counted, reported, and followed by the pod's own
-back-off.
+between. Each attempt then ends as the first one did: with the same refusals, message and rejectors. So no plugin is
+asked again. All the same it is an attempt like any other: counted, reported, and followed by the pod's own back-off.
 """
 
 from __future__ import annotations

@@ -2,12 +2,15 @@
 
 A thousand preemptors of one Deployment are tried on the same thousand nodes, and between two of them hardly more than
 one node changes. So a result is valid for pods of the same class and priority while its row has the same Node, the same
-pods, and the same nominated pods. Where no filter keeps account of pods, their statuses may change, as victims' do: the
-victims of a candidate are then taken as they are now. Pods that differ in their claims share the results that their
-plugins declare equal (``likeness.py``). What plugins that count pods (spread, affinity) know of the row is compared,
-too (``kept_facts.py``). Of a plugin that does not tell that, its present answer is; rows with a potential victim or
-nominated pod that it counts are evaluated each time. Nothing is cached if the result depends on more: if there is a
-budget, or a plugin reads other objects of the cluster.
+pods, and the same nominated pods.
+
+- Where filters read of the pods only what they request, the pods' statuses may change, as victims' do: the victims of a
+  candidate are then taken as they are now.
+- Pods that differ in their claims share the results that their plugins declare equal (``likeness.py``).
+- What a plugin that counts pods (spread, affinity) knows of the row must be the same, too (``kept_facts.py``). If the
+  plugin does not say what it knows, its present answer is compared instead, and rows with a potential victim or a
+  nominated pod that it counts are evaluated each time.
+- Nothing is cached if the result depends on more: if there is a budget, or a plugin reads other objects of the cluster.
 """
 
 from __future__ import annotations

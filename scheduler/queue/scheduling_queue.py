@@ -151,9 +151,9 @@ class SchedulingQueue(QueueListing):
     def pop(self, now: Now, *, plain_from: int | None = None, state: StateNow | None = None) -> QueuedPod | None:
         """Removes and returns the next pod, or None. ``done`` must be called once for each, however its attempt ends.
 
-        With no active pod, the rejected pod whose back-off ends first is taken early, of those that are not like one
-        that has found no node in this ``state`` of the cluster, which is asked only then, or after which nothing has
-        happened that may help it. ``plain_from``: only an active pod of no group that has at least this priority.
+        With no active pod, the rejected pod whose back-off ends first is taken early. Passed over are pods like one
+        that found no node in this ``state`` of the cluster (called only then), or like one since whose attempt nothing
+        has happened that may help it. ``plain_from``: only an active pod of no group and of at least this priority.
         """
         if self.waking.unfinished:
             self.waking.finish()

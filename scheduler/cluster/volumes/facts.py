@@ -3,8 +3,7 @@
 Storage objects live in the ObjectStore like all others; this keeps what is found by anything but their key, lays
 assumptions over PersistentVolumes and claims, and remembers what each pod on its way to a node has set aside
 (docs/kube-scheduler/volumes.md §3). ``observe`` must be called for every change of a storage kind, after the store and
-before the
-queue: a pod that is woken by a change has to find it here. Changes that it missed are noticed by the kind's
+before the queue: a pod that is woken by a change has to find it here. Changes that it missed are noticed by the kind's
 version, and cost a pass over all objects of the kind.
 """
 

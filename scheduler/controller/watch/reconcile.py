@@ -5,8 +5,8 @@ known but no longer listed, although the watch is past the list's version, has b
 with the reflectors, in parts. Each repair is logged and counted: there should be none, unless etcd was restored to an
 earlier state.
 
-That is also how a binding is lost that was answered, but that no watch has shown: such a pod is read, since no list and
-no watch tells it from one whose binding they do not show yet.
+A restore may also lose a binding that was answered, but that no watch has shown. Such a pod is read from the API
+server, since neither lists nor watches distinguish it from a pod whose binding they do not show yet.
 """
 
 from __future__ import annotations
