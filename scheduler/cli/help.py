@@ -84,9 +84,9 @@ def _written(one: Declared) -> str:
     return f"[bold cyan]{escape(', '.join(flags or [one.metavar]))}[/bold cyan]"
 
 
-def show_run_help(console: Console | None = None) -> None:
+def show_run_help() -> None:
     """Print the flags that work, by section, and the names of those that are only accepted."""
-    console = console or terminal()
+    console = terminal()
     console.print("\n [bold]Usage:[/bold] tandem run [FLAGS]\n")
     console.print(
         " Schedule pods until stopped (SIGTERM or SIGINT: binds under way are settled, the Lease is given back).\n"

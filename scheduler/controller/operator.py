@@ -57,13 +57,11 @@ class KopfOperator:
         source: CredentialSource,
         callbacks: OperatorCallbacks,
         proofs: Proofs,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._options = options
         self._source = source
         self._callbacks = callbacks
         self._proofs = proofs
-        self._monotonic = monotonic
         self._stop_flag: asyncio.Event | None = None
         self._wants_stop = threading.Event()
         self._is_ready = False
@@ -126,7 +124,7 @@ class KopfOperator:
     def _seconds_since_beat(self) -> float:
         """Seconds since the scheduling loop's last turn; 0.0 before its first."""
         last = self._proofs.last_beat()
-        return self._monotonic() - last if last else 0.0
+        return time.monotonic() - last if last else 0.0
 
     def _hand_over(self, callback: Callable[..., None], *values: Any) -> None:
         """Call into the scheduler's loop; if that is closed, the call is dropped."""

@@ -116,7 +116,6 @@ def pod_requests(
     pod: Pod,
     *,
     use_status: bool,
-    skip_pod_level: bool = False,
     defaults: Mapping[str, str] | None = None,
 ) -> ExactResources:
     """The exact request of a pod. `defaults` apply to each container for the names that it doesn't mention.
@@ -124,7 +123,7 @@ def pod_requests(
     Raises `InvalidQuantity`.
     """
     shape = _shape_with_status(pod)[0] if use_status else _shape_of(pod)
-    return _total(shape, skip_pod_level, tuple(defaults.items()) if defaults else ())
+    return _total(shape, False, tuple(defaults.items()) if defaults else ())
 
 
 def allocatable_of(node: Node) -> ResourceVector:

@@ -21,16 +21,18 @@ from scheduler.simulate.kubelet import Kubelet, KubeletSettings
 class EmbeddedCluster:
     """`async with EmbeddedCluster() as cluster:` serves at `cluster.url` until the block ends.
 
-    `port` 0 takes a free one. `token` None admits every client. `kubelet` None means nodes without kubelets: pods stay
-    pending after they are bound, and have to be removed by hand. An exception in a player ends the block with it.
+    `token` None admits every client. `kubelet` None means nodes without kubelets: pods stay pending after they are
+    bound, and have to be removed by hand. An exception in a player ends the block with it.
     """
 
     def __init__(
-        self, *, port: int = 0, token: str | None = None, kubelet: KubeletSettings | None = KubeletSettings(),  # noqa: B008
-        controllers: bool = True, faults: Faults | None = None, bookmark_seconds: float = 60.0, history: int = 50_000,
-    ) -> None:  # fmt: skip
-        self.server = ApiServer(token=token, faults=faults, bookmark_seconds=bookmark_seconds, history=history)
-        self._port = port
+        self,
+        *,
+        token: str | None = None,
+        kubelet: KubeletSettings | None = KubeletSettings(),  # noqa: B008
+        controllers: bool = True,
+    ) -> None:
+        self.server = ApiServer(token=token)
         self._token = token
         self._kubelet = kubelet
         self._controllers = controllers
@@ -69,7 +71,7 @@ class EmbeddedCluster:
         return target
 
     async def __aenter__(self) -> EmbeddedCluster:
-        await self.server.start(self._port)
+        await self.server.start()
         if self._kubelet is not None:
             self._play(Kubelet(self.registry, self._kubelet).run())
         if self._controllers:

@@ -72,7 +72,6 @@ class KubeletRefusals:
         counter: instruments.Counter,
         *,
         backoff_seconds: float = BACKOFF_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._feed = feed
@@ -80,7 +79,6 @@ class KubeletRefusals:
         self._node_count = node_count
         self._counter = counter
         self._backoff_seconds = backoff_seconds
-        self._clock = clock
         self._placed: OrderedDict[str, str] = OrderedDict()
         """UID of a pod that we bound → its node; the oldest are dropped first."""
         self._gone: OrderedDict[str, _Lookup] = OrderedDict()
@@ -215,7 +213,7 @@ class KubeletRefusals:
                 reason=reason,
             )
             return
-        now = self._clock()
+        now = time.monotonic()
         self._history = {one: (times, at) for one, (times, at) in self._history.items() if at > now - MEMORY_SECONDS}
         times = self._history.get(key, (0, now))[0] + 1
         self._history[key] = (times, now)

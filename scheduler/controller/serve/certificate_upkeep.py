@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import datetime
 import time
-from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -30,12 +29,8 @@ async def keep_up(
     *,
     refresh_seconds: float = REFRESH_SECONDS,
     authority_seconds: float = AUTHORITY_SECONDS,
-    wall: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
 ) -> None:
-    """Runs until cancelled. ``access`` None: clients are not authenticated, so the cluster's authority is not read.
-
-    ``wall`` is the clock for the certificates' expiry.
-    """
+    """Runs until cancelled. ``access`` None: clients are not authenticated, so the cluster's authority is not read."""
     looks_up = access is not None and not access.skips_lookup and not certificate.states_clients
     next_lookup = time.monotonic()
     while True:
@@ -45,7 +40,7 @@ async def keep_up(
         try:
             if certificate.refresh():
                 log.info("Serving certificate read again")
-            if certificate.renew(wall()):
+            if certificate.renew(datetime.datetime.now(datetime.UTC)):
                 log.info("Serving certificate renewed before its expiry")
         except ConfigurationError as error:
             log.error("Changed serving certificate can't be used, the old one stays in use", error=str(error))

@@ -33,8 +33,7 @@ def parts_of(lines: bytes, part_bytes: int = PART_BYTES) -> Iterator[bytes]:
 class Lines:
     """Buffers an incomplete last line of one body until the rest of it arrives."""
 
-    def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
-        self._max_line_bytes = max_line_bytes
+    def __init__(self) -> None:
         self._begun: list[bytes] = []
         self._size = 0
         self._is_begun = False
@@ -50,8 +49,8 @@ class Lines:
         if not end:
             self._begun.append(chunk)
             self._size += len(chunk)
-            if self._size > self._max_line_bytes:
-                raise ApiError(0, "LineTooLong", f"a line of the watch has more than {self._max_line_bytes} bytes")
+            if self._size > MAX_LINE_BYTES:
+                raise ApiError(0, "LineTooLong", f"a line of the watch has more than {MAX_LINE_BYTES} bytes")
             return b""
         lines = b"".join((*self._begun, chunk[:end])) if self._begun else chunk[:end]
         self._begun = [chunk[end:]] if end < len(chunk) else []

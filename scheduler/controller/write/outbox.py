@@ -75,9 +75,8 @@ def in_a_task(send: Coroutine[Any, Any, Sent], on_sent: Callable[[Sent], None]) 
 class Outbox:
     """``submit`` writes from anywhere on the event loop; ``close`` drops those that have not been sent."""
 
-    def __init__(self, places: int, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, places: int) -> None:
         self.pacing: Pacing[Sendable] = Pacing(places)
-        self._monotonic = monotonic
         self._sending: dict[int, Cancellable] = {}
         """By the slot's number."""
         self._retries: set[asyncio.TimerHandle] = set()
@@ -88,7 +87,7 @@ class Outbox:
 
     def submit(self, write: Sendable) -> None:
         """Queue a write; never blocks. Writes of one turn of the event loop are sent by rank, not by arrival."""
-        self.pacing.offer(write, self._monotonic())
+        self.pacing.offer(write, time.monotonic())
         self._release_soon()
 
     async def settle(self, seconds: float, *ranks: Rank) -> bool:
@@ -137,7 +136,7 @@ class Outbox:
 
     def _release(self) -> None:
         """Send what may be sent."""
-        now = math.inf if self._is_leaving else self._monotonic()
+        now = math.inf if self._is_leaving else time.monotonic()
         while not self._is_closed and (slot := self.pacing.take(now)) is not None:
             self._begin(slot)
 

@@ -61,12 +61,12 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     def stored(self) -> bool:
         return "get" in self.verbs
 
-    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of a collection, an object or a subresource."""
+    def path(self, namespace: str = "", name: str = "") -> str:
+        """The URL path of a collection or an object."""
         parts = [self.group_version_path]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]
-        parts += [part for part in (self.plural, name, subresource) if part]
+        parts += [part for part in (self.plural, name) if part]
         return "/".join(parts)
 
 

@@ -17,7 +17,7 @@ from aiohttp import web
 from scheduler.simulate.apiserver import connecting, discovery, failures, logs
 from scheduler.simulate.apiserver.faults import Fault, Faults
 from scheduler.simulate.apiserver.listing import Listings
-from scheduler.simulate.apiserver.registry import Clock, Registry, utc_now
+from scheduler.simulate.apiserver.registry import Registry, utc_now
 from scheduler.simulate.apiserver.routing import resolve
 from scheduler.simulate.apiserver.store import Store
 from scheduler.simulate.apiserver.verbs import Answer, Request, Verbs, Watching
@@ -42,17 +42,14 @@ class Served(msgspec.Struct, frozen=True):
 class ApiServer:
     """Serves one store. `token` None: requests need no authentication.
 
-    `bookmark_seconds` is the interval of bookmarks in watches that allow them; `history` the number of changes kept per
-    resource; `clock` supplies the timestamps of objects.
+    `bookmark_seconds` is the interval of bookmarks in watches that allow them, `history` the number of changes kept per
+    resource.
     """
 
-    def __init__(
-        self, *, store: Store | None = None, token: str | None = None, faults: Faults | None = None,
-        clock: Clock = utc_now, bookmark_seconds: float = 60.0, history: int = 50_000,
-    ) -> None:  # fmt: skip
-        self.store = store or Store(history)
-        self.registry = Registry(self.store, clock)
-        self.faults = faults or Faults()
+    def __init__(self, *, token: str | None = None, bookmark_seconds: float = 60.0, history: int = 50_000) -> None:
+        self.store = Store(history)
+        self.registry = Registry(self.store, utc_now)
+        self.faults = Faults()
         self.absent: set[str] = set()
         """Resources (``deviceclasses.resource.k8s.io``) that this server neither serves nor lists in discovery."""
         self.served: deque[Served] = deque(maxlen=_LOGGED_REQUESTS)

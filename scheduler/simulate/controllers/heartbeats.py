@@ -21,9 +21,8 @@ _DURATION_SECONDS: Final = 40
 class Heartbeats:
     """Renews the Leases of all nodes until cancelled. A node's Lease begins and goes with the node."""
 
-    def __init__(self, registry: Registry, renew_seconds: float = RENEW_SECONDS) -> None:
+    def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._renew_seconds = renew_seconds
 
     async def run(self) -> None:
         follower = Follower(self._registry.store, NODES)
@@ -32,7 +31,7 @@ class Heartbeats:
                 for node in self._registry.store.list(NODES):
                     self._renew(node)
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._renew_seconds):
+                    async with asyncio.timeout(RENEW_SECONDS):
                         await self._follow(follower)
         finally:
             follower.close()
