@@ -1,4 +1,4 @@
-"""Single changes of a waiting pod: one toleration more, one term less, so much less of a resource."""
+"""Single changes of a waiting pod: a toleration added, a term removed, a resource request lowered."""
 
 from __future__ import annotations
 
