@@ -149,7 +149,7 @@ def words_of_the_code() -> Iterator[str]:
     for path in code_files():
         module = module_of(path)
         yield module
-        # As it is compiled already: to parse all of it takes seconds.
+        # The compiled code that Python has cached: parsing all sources would take seconds.
         code = SourceFileLoader(module, str(path)).get_code(module)
         assert code is not None
         for text in texts_of(code):

@@ -119,7 +119,7 @@ class Asking(OfRecording, Reaching, Showing):
         if self.place:
             if access.server:
                 raise ConfigurationError([Fault("", "--from and --server exclude each other")])
-            # All of the scheduler: a question to one that runs does without it.
+            # Imported here: it loads the whole scheduler, which a question to a running one does not need.
             from scheduler.cli.offline import opened
 
             state = opened(self.place, self.until, self.plugin_folder)
@@ -143,7 +143,7 @@ class Source(Struct, frozen=True):
 def _running(access: Access) -> Source:
     if access.server:
         return Source(lambda path, question: fetch(path, access, question=question))
-    # The API server's client and a port-forward: a stated server is asked without them.
+    # Imported here: the API server's client and the port-forward are not needed where --server is given.
     from scheduler.cli.leader import fetch_from_leader
 
     return Source(lambda path, question: fetch_from_leader(path, access, os.environ, question))

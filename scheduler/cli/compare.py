@@ -47,7 +47,7 @@ class Comparison:
     def begin(self, recorded: Replay, beginning: Beginning) -> None:
         """Begin with an engine of the other configuration at the recording's beginning. Raises ConfigurationError, also
         for extenders: they can't be asked."""
-        # The gates are flags of the process, and no part of the file: without them groups would be none.
+        # Feature gates are flags of the process and not in the file: without them no pod would be in a group.
         gates = parse_feature_gates(beginning.configurations[-1].gates)
         configuration = load(self._text, gates=gates)
         for warning in warnings_about_decisions(configuration):

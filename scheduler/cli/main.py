@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None, name: str = "tandem") -> int:
     if arguments is None and isinstance(sys.stdout, io.TextIOWrapper):
         # As for standard error: what a locale other than UTF-8 can't print is escaped, and ends no command.
         sys.stdout.reconfigure(errors="backslashreplace")
-    # What is imported stays: the collector would walk over it again and again, and find nothing.
+    # Imported modules stay: the garbage collector would walk over them again and again, and find nothing.
     garbage.collect_seldom()
     try:
         code = _run(words, name)
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None, name: str = "tandem") -> int:
     except BrokenPipeError:
         if not has_lost_its_reader():
             raise
-        # Who reads the output has seen enough, as ``head`` has.
+        # The reader of the output has closed it, as ``head`` does.
         _print_no_more()
         return 1
     except OSError as error:
@@ -89,7 +89,7 @@ def _run(words: list[str], name: str) -> int:
     wants_help = any(word in HELP for word in words[1:])
     if command is not None and command.reads_words and (command.shows_help or not wants_help):
         return int(command.function()(words[1:]))
-    # What reads options and shows help would double the cost of `version`.
+    # Imported here: loading the parser of options and the help would double the time of `version`.
     from scheduler.cli.help import refuse_command, show_command_help, show_help
     from scheduler.cli.options import WrongOptions, read_options
 

@@ -288,7 +288,7 @@ def engine_at(place: Path, until: Until | None = None, plugins: PluginClasses | 
         try:
             return _moment(paths[start:], maker, until)
         except ConfigurationError:
-            # A checkpoint of another version, or cut off: the first segment of a run needs none.
+            # The checkpoint is of another version, or cut off. Begin with the run's first segment, which needs none.
             pass
     return _moment(paths, maker, until)
 

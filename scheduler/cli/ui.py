@@ -192,7 +192,7 @@ class Window:
         passed.headers["Referrer-Policy"] = "no-referrer"
         await passed.prepare(request)
         size = 0
-        # The head is sent: an answer that breaks off can only be cut.
+        # The status is sent already: if the answer breaks off, all that can be done is to close the connection.
         try:
             async for part in answer.content.iter_any():
                 size += len(part)

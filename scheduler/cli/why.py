@@ -166,7 +166,7 @@ def print_workload(page: dict[str, Any], console: Console) -> None:
 
 def _print_decided_earlier(earlier: dict[str, str], console: Console) -> None:
     started, scheduled = earlier["startedAt"], earlier["scheduledAt"]
-    # Whole seconds. In that of the start it was the scheduler before: an attempt of this one would be remembered.
+    # Both are in whole seconds. If they are equal, an earlier scheduler placed the pod: this one would remember it.
     if scheduled > started:
         text = f"It got its node at {scheduled}; that attempt is not remembered here any more."
     else:

@@ -91,7 +91,7 @@ class LabelColumn:
         if self._id_of is None:
             self._id_of = np.full(len(self._texts.all), ABSENT, np.int64)
             self._id_of[self._text_of[1:]] = np.arange(1, len(self))
-        # What came later is a value of other columns.
+        # A value with a later number was added by another column: no node has it here.
         return self._id_of.item(number) if number < len(self._id_of) else ABSENT
 
     def number(self, value_id: int) -> int | None:
@@ -165,6 +165,6 @@ class LabelColumn:
         return other
 
     def _weigh(self) -> None:
-        # With what ``rows_with`` keeps, if it is asked.
+        # Twice the ids: ``rows_with``, once asked, keeps as much again.
         self.nbytes = 2 * self.ids.nbytes + _BYTES_PER_VALUE * len(self._texts.all)
         self.was_asked = True

@@ -222,10 +222,10 @@ class PodCounts:
         other._ids = dict(self._ids)
         other._counters = self._counters.fork()
         other._index = self._index.fork()
-        # Shared, so that an id or a version never means one thing here and another there.
+        # Shared, so that an id or a version means the same in the fork and in its parent.
         other._new_ids = self._new_ids
         other._clock = self._clock
-        # A fork that asks for little is not to count all bytes for it.
+        # So that a fork with few queries does not have to count the bytes of all of them.
         other._until_weighed = 1 + len(self._ids) // 8
         other.changes = self.changes
         other.evictions = self.evictions

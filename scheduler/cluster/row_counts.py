@@ -51,7 +51,7 @@ class RowCounts:
         else:
             sparse.pop(row, None)
             if not sparse:
-                # A dict that was emptied keeps its table.
+                # An emptied dict keeps its memory, a new one has none.
                 self._sparse = {}
         if len(sparse) > _MAX_SPARSE:
             self._fill(1 << max(sparse).bit_length())
@@ -114,7 +114,7 @@ class RowCounts:
         if mask is not None:
             ids, dense = ids[mask[:size]], dense[mask[:size]]
         if is_unique:
-            # A third of the time that adding takes.
+            # Each id occurs once: assigning takes a third of the time of adding.
             sums = np.zeros(length, np.int64)
             sums[ids] = dense
             return sums

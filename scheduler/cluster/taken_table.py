@@ -25,7 +25,7 @@ class TakenTable(NodeTable):
     alone: nothing is kept about it."""
 
     def __init__(self, source: NodeTable, rows: Sequence[int]) -> None:
-        # Not by the constructors of its bases, which make what is made later here.
+        # The base classes' constructors are not called: they would make columns that are made on first use here.
         self._source = source
         self._listed = rows
         self._taken = taken = np.array(rows, np.int64)
@@ -73,7 +73,7 @@ class TakenTable(NodeTable):
 
     def _new_row(self, name: str) -> int:
         for column in _MADE_LATER:
-            getattr(self, column)  # all of them, since they grow
+            getattr(self, column)  # all of them are needed, since a new row makes each column longer
         return super()._new_row(name)
 
     def __getattr__(self, name: str) -> object:

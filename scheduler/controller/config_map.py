@@ -38,7 +38,7 @@ async def report_absence(client: ApiClient, options: OperatorOptions, on_absent:
 
 
 async def _is_there(client: ApiClient, namespace: str, name: str) -> bool:
-    # By a list: the watch needs the rights to list and to watch, and none to get.
+    # By a list request: the watch needs the rights to list and to watch anyway, but not the right to get.
     path, query = f"/api/v1/namespaces/{namespace}/configmaps", {"fieldSelector": f"metadata.name={name}", "limit": "1"}
     answer = await client.request("GET", path, query=query)
     try:

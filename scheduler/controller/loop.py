@@ -172,7 +172,7 @@ class SchedulingLoop:
             now = self._after(now, "decision", self._culprit)
             if now.monotonic >= end or self._engine.is_waking:
                 return True
-        # Once the commands of these pods have left there may be room for more of them.
+        # Go on if any pod was tried: once its commands are sent there may be room for more.
         return taken > 0 or len(self._inbox) > 0
 
     def _apply_until(self, end: float, now: Now) -> Now:

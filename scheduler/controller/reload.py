@@ -136,7 +136,7 @@ class ConfigurationReloader:
             # In place of an older text that is still being read: it must not be applied after this.
             self._put(ConfigurationError([Fault("", f"the ConfigMap has {wanted}")]), origin)
             return
-        # Half a surrogate pair passes JSON and is no UTF-8: the reader says so of the bytes.
+        # JSON may hold half a surrogate pair, which is not valid UTF-8: it is passed on, and the reader reports it.
         self.offer(data[names[0]].encode(errors="surrogatepass"), origin)
 
     def is_absent(self, origin: str) -> None:
@@ -181,7 +181,7 @@ class ConfigurationReloader:
         try:
             await self._take(text, origin)
         except ConfigurationError as error:
-            # Beside the event loop: a text may have a MiB.
+            # In a thread: a text of 1 MiB takes long to search for the faults' lines.
             self._reject(await asyncio.to_thread(_placed, error, text, origin), origin)
         except Exception as error:
             log.exception("New configuration could not be taken up", origin=origin)
@@ -197,7 +197,7 @@ class ConfigurationReloader:
         abandoned: Mapping[str, int] = {}
         swapped = self._between_cycles.add(partial(self._swap, new))
         try:
-            # A newer text does not wait for this one to be in force.
+            # Stop if a newer text comes: it need not wait until this one is in force.
             while not swapped.done() and self._offered is None:
                 abandoned = new.abandoned()
                 self._between_cycles.try_all()

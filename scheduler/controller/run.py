@@ -187,7 +187,7 @@ class Shell(Assembly):
                 except TimeoutError:
                     until_report = SYNC_REPEAT_SECONDS
                     if self.outage.is_reported:
-                        # It says once a minute why, and for which kinds.
+                        # The outage is logged once a minute, with its reason and kinds.
                         continue
                     waiting = {r.kind.value: r.health.value for r in self.reflectors if not r.synced.is_set()}
                     log.warning("Still waiting for the first lists; nothing is scheduled", kinds=waiting)

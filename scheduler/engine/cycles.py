@@ -121,7 +121,7 @@ class Cycles:
         if cluster is not None:
             context = replace(context, cache=cluster, nominator=cluster.nominator, kept=Kept())
         if cluster is not None or self.is_searching:
-            # The class of the pod that is searched for belongs to its cycle until this goes on.
+            # The cycle that pauses in a search keeps the caches of its pod's class: this preview uses others.
             context = replace(context, classes=self._context.classes.apart())
         return attempt, (yield from run_in_steps(scheduling_cycle(context, profile, info, attempt, now, depth)))
 

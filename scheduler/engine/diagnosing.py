@@ -26,7 +26,7 @@ def diagnose(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | No
         return known[1]
     diagnosis = _diagnosed(run, feasible, *_codes(run, feasible, None))
     if known is not None and isinstance(known[0], tuple) and known[0][1] == of[1] and _is_same(known[1], diagnosis):
-        # Rows have changed, but not what is said of them: whatever was worked out from these codes still holds.
+        # Rows have changed, but not their refusals: what was worked out from the last diagnosis still holds.
         diagnosis = known[1]
     filters.keep_diagnosis(of, diagnosis)
     return diagnosis
@@ -96,7 +96,7 @@ def _codes(
             0 if is_narrowed and not refusal.reasons else numbers[refusal] for refusal in own.values()
         ]
     if beside:
-        # Mostly they refuse for what the class is refused for.
+        # Most refusals of single rows equal one of the class: equal ones share a number.
         places = {refusal: number for number, refusal in enumerate(refusals, 1)}
         new = [refusal for refusal in beside.refusals if refusal not in places]
         places |= {refusal: number for number, refusal in enumerate(new, len(refusals) + 1)}

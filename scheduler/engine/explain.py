@@ -80,7 +80,7 @@ def pod_page_in_slices(
     if info is None and attempt is None:
         return None
     if info is not None and attempt is not None and attempt.uid != info.uid:
-        attempt = None  # of a pod of the same name that is gone
+        attempt = None  # an earlier pod of the same name
     page: dict[str, Any] = {"pod": key, "node": "", "nominatedNode": ""}
     if info is not None:
         page |= _facts(engine, info)

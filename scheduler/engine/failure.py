@@ -130,7 +130,7 @@ class FailureReports:
         said = (known.reason, known.message) if known is not None and known.status == "False" else None
         written = self._last_condition.get(info.uid)
         if written is not None and (written.value == said or not written.may_still_come(now)):
-            # The watch has shown it, or it was lost: the pod's own status counts.
+            # The watch has shown the write, or it was lost: compare with the pod's status from here on.
             del self._last_condition[info.uid]
             written = None
         condition = None
@@ -148,7 +148,7 @@ class FailureReports:
             return None
         wanted = nomination.node_name if nomination.mode is NominationMode.SET else ""
         present = info.pod.status.nominated_node_name
-        # However long ago: what the watch has not shown, as in a gap of it, may have been written all the same.
+        # Considered however old it is: the write may have arrived although the watch, after a gap, has not shown it.
         written = self._last_nomination.pop(info.uid, None)
         if wanted == present and (written is None or wanted == written.value):
             return None

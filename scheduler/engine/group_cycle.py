@@ -161,7 +161,7 @@ def _try_placements(
     best: Trial | None = None
     for placement in found:
         restricted = _restricted_to(placement, context)
-        # Of the first placement that does not do, it is said why each member failed; of the others nothing.
+        # Only the first placement is tried to the end where it fails, to report why each member does.
         trial = yield from _try_members(restricted, unit, now, stops_early=first is not None)
         context.next_start = restricted.next_start
         trial.placement, trial.placements = placement, len(found)

@@ -65,8 +65,8 @@ def search_with_preemption(context: CycleContext, unit: GroupUnit, now: Now) -> 
         trial.message = f"failed to get pod group object: {not_found(unit.key)}"
         return trial
     if any(context.nominator.nominated_node(member.uid) for member in unit.members):
-        # In its room, members that concern each other may fit one after the other, and not beside those that are yet to
-        # come. Without victims to wait for, nothing else would ever end their nominations.
+        # Members that concern each other may fit one after the other, but not beside the nominations of those that are
+        # still to be tried. Where there are no victims to wait for, nothing else would ever end these nominations.
         again = yield from search(_without_nominations(forked(context), unit), unit, now)
         if again.result is GroupResult.SCHEDULED:
             again.drops_nominations = True

@@ -46,7 +46,7 @@ class NamedNode(Struct, eq=False):
         attempt.feasible_nodes, attempt.evaluated_nodes = 1, attempt.total_nodes
         own, common = self.profile.percentage_of_nodes_to_score, context.percentage_of_nodes_to_score
         if percentage_in_force(own, common, ()) is not None:
-            # The sample of a search in which there is one node.
+            # Node sampling is in force: count as a search that found its one node at once.
             attempt.evaluated_nodes = 1
             context.next_start = (context.next_start + 1) % attempt.total_nodes
         if depth is Depth.DECIDE:

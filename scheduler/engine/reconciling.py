@@ -160,7 +160,7 @@ class Reconciliation:
             ):
                 continue
             if self._queue.find(known.key) is None and not self._is_busy(uid):
-                # An attempt that a fault of ours broke off left it in flight.
+                # An error of ours ended its attempt: it is still marked as in flight.
                 self._queue.done(uid)
                 self._queue.add(known, now)
                 repairs.append((Kind.POD, f"pod {known.key} waited in no queue"))

@@ -89,7 +89,7 @@ def _begin(context: CycleContext, profile: Profile, pod: PodInfo, attempt: Attem
     extenders = ExtenderRound(context.extenders, pod, attempt, context.tickets, context.documents, context.asks_for)
     pod_class, fragments = context.classes.find(profile, pod, view)
     if extenders.is_needed:
-        # Answers are awaited while the live state goes on: this cycle keeps to one picture, and to answers of its own.
+        # The live state changes while extenders are awaited: this cycle uses a fork, and cached answers of its own.
         fork = context.cache.fork()
         view, journal, pod_class = fork.view, fork.journal, pod_class.copied(profile)
     attempt.was_class_known = pod_class.is_known

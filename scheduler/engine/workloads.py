@@ -102,7 +102,7 @@ def _standing(engine: Engine, info: PodInfo) -> tuple[str, str, str]:
     for record in _records(engine, info):
         place = engine.queue.place_of(record).value
         if record.gating_plugin:
-            # What holds it back now; its last attempt, if there was one, was before.
+            # The gate holds it back now; its last attempt, if there was one, says nothing of that.
             return place, record.gating_plugin, ", ".join(record.gating_reasons)
         return place, ", ".join(sorted(record.rejectors)), last_message(engine, record)
     ours = info.pod.spec.scheduler_name in engine.profiles

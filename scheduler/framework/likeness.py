@@ -43,7 +43,7 @@ class Likeness(Struct, frozen=True, eq=False):
         """The likeness of both filters together."""
         stamps, mine, theirs = self.stamps, self.parts_of, other.parts_of
         if other.stamps is not None:
-            # Neither ever falls, so that the sum is the same only while both are.
+            # Stamps never decrease, so the sum is unchanged only while both are.
             stamps = other.stamps if stamps is None else stamps + other.stamps
         return Likeness(
             (self.key, other.key),

@@ -156,7 +156,7 @@ class Plugin:
     where these are all that changed."""
 
     def __init__(self, args: object = None) -> None:
-        # Any, as in validate_args: of the class's own Args, which a base class of all plugins cannot name.
+        # Any, as in validate_args: its type is the subclass's Args, which this class can't name.
         self.args: Any = args
 
     @classmethod

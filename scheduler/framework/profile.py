@@ -154,7 +154,8 @@ def _made_plugins(
         plugin = _make(configuration, registry[name], index, faults, scope)
         if plugin is not None:
             made[name] = plugin
-    for config in configuration.plugin_config:  # those of other plugins are checked, too, as by kube-scheduler
+    # Arguments of plugins that are not enabled are checked, too, as by kube-scheduler.
+    for config in configuration.plugin_config:
         if config.name in registry and config.name not in enabled:
             _arguments(configuration, registry[config.name], index, faults)
     if faults:

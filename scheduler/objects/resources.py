@@ -221,7 +221,7 @@ def _shape_with_status(pod: Pod) -> tuple[_Shape, bool]:
             for container, (is_sidecar, written) in zip(spec.init_containers, shape.init_containers, strict=True)
         ]
     )
-    # By identity: an amount that was worked out may equal the written one for this pod's conditions only.
+    # By identity: an equal amount that was computed may be equal only under this pod's conditions.
     is_as_written = (
         is_as_written
         and all(map(is_, containers, shape.containers))

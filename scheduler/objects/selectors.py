@@ -162,7 +162,7 @@ def requirement_faults(key: str, operator: Operator, values: tuple[str, ...], pa
         and operator in _NEED_VALUES
         and not (qualified_name_faults(key) or label_value_faults(values[0]))
     ):
-        return []  # What nearly all requirements are: 20,000 of them are one pod's, at the limit of its size.
+        return []  # The usual case, checked first: a pod of the largest size may have 20,000 of them.
     if (
         has_many_parts(values)
         and operator in _NEED_VALUES

@@ -269,7 +269,7 @@ class _VolumeAccount:
 
     def beside(self, infos: Sequence[PodInfo], sign: int) -> None:
         if self._beside is None:
-            # The same pods each time.
+            # computed once: the pods are the same in each call
             self._beside = [self._attached.unplaced.of(info) for info in infos]
         for volumes in self._beside:
             self._count(volumes, sign)

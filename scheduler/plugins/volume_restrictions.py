@@ -114,7 +114,7 @@ class VolumeRestrictions(PreFilterPlugin, FilterPlugin):
         is_claim_taken = isinstance(state, WantedVolumes) and state.conflicts > 0
         taken = np.zeros(table.size, np.bool_)
         if state.disks:
-            # Rows of a private table are none that the tally knows; there are few of them.
+            # The tally does not know the rows of a private table: all of them, which are few, are looked at.
             suspects = (
                 view.volumes.rows_with_disks(state.disks)
                 if view.volumes.is_of(table)

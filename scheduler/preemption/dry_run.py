@@ -155,7 +155,7 @@ def _dry_run(trial: Trial, row: int) -> Candidate | Refusal:
 def verdict(trial: Trial, candidate: Candidate) -> Candidate | Refusal:
     """What the policy makes of a node on which the pod would fit."""
     if not candidate.victims and not trial.context.may_others_name_victims:
-        # Nothing stands in its way but an extender, which no eviction here would move.
+        # It fits without an eviction: only an extender refuses it, and evicting pods would not change that.
         return NO_VICTIMS
     if candidate.pdb_violations and trial.policy.pdb_policy is PDBPolicy.STRICT:
         return VIOLATES_BUDGET

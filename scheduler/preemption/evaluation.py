@@ -186,7 +186,7 @@ def _dry_runs(
         return Candidates((), refused)
     wanted = candidates_wanted(len(rows), extent.percentage, extent.absolute)
     if not _outranks_any(context):
-        # What a dry run of each node would say, without looking.
+        # A dry run would find the same on each node.
         refused.add(NO_VICTIMS, rows.tolist())
         return Candidates((), refused)
     rows = walk(rows, context.rng)

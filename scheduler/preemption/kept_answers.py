@@ -143,7 +143,7 @@ class RowAnswers:
         table = trial.view.table
         own_row = table.existing_row(trial.pod.pod.nominated_node_name)
         if own_row is not None:
-            # There it is not counted among its own rivals.
+            # On the node that it is nominated to, the pod is not one of the nominated pods that it must leave room for.
             self._own_rows.add(own_row)
         if (more := table.size - len(self._codes)) > 0:
             self._codes = np.append(self._codes, np.zeros(more, np.int32))

@@ -56,7 +56,7 @@ def choose(candidates: Sequence[Candidate], now: int, prefer_other_than_daemon_s
     least = min(costs)
     equal = costs.count(least)
     if least[-1] == NOT_STARTED and equal < len(costs):
-        # Else no candidate whose victims have not started comes near it.
+        # Victims that have not started count as started now. If none of them is among the best here, none is then.
         costs = [(*cost[:-1], -now) if cost[-1] == NOT_STARTED else cost for cost in costs]
         least = min(costs)
         equal = costs.count(least)

@@ -166,7 +166,7 @@ class Search(Struct):
             columns.clear()
         if codes is None:
             rows = rows[: min(most, ROWS_ALONE_A_STEP)]
-            self.tried += ROWS_TRIED_A_STEP  # A step of their own.
+            self.tried += ROWS_TRIED_A_STEP  # This ends the step.
             self._each(_or_plainly(trial, rows, {}))
         elif found is None:
             self._of_kept(kept, rows, codes, columns)

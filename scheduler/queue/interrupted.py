@@ -51,7 +51,7 @@ class Waking:
             try:
                 _result_of(self.unfinished[0])
             finally:
-                # Also what has failed: nothing else of the queue could be done before it.
+                # Removed also if it has failed: otherwise the queue could not go on.
                 self.unfinished.popleft()
 
 

@@ -117,7 +117,7 @@ class Wake(Struct):
                     known = held_by[group.profile, gate] = uids if isinstance(uids, Set) else frozenset(uids)
                 held = known
                 if held and group.members.keys() <= held:
-                    # Preemptors wait in thousands.
+                    # Skipped as a whole: thousands of preemptors may wait.
                     continue
             moving.extend(self._of_group(group, held))
         return moving

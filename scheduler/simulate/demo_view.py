@@ -221,7 +221,7 @@ def drain_in_words(answer: Object) -> str:
     moved = [one for one in answer.get("placements", []) if one["origin"] == "evicted"]
     going = [f"{_name(one)} to {one['node']}" for one in moved if one.get("node")]
     left = answer.get("left", [])
-    # All that are there: those that end or stay are not among the placements.
+    # All pods of the node: those that end or stay are not among the placements.
     count = len(moved) + len(left)
     parts = [f"{len(going)} of its {count} pods would move" + (f" ({', '.join(going)})" if going else "")]
     becomes: dict[str, list[str]] = {}

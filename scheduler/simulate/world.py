@@ -326,7 +326,7 @@ class World:
                         self.trouble.write_seconds, "plugin", partial(self.writes.answer, done, self.writes.life)
                     )
                 case StopPlugins():
-                    pass  # Answers that come too late are the engine's to ignore.
+                    pass  # the engine ignores answers that come too late
                 case _:
                     self.send(command)
 

@@ -65,7 +65,7 @@ def likeness_key(info: PodInfo, volumes: Volumes) -> Hashable | None:
     mounted = info.pod.spec.volumes
     if not mounted or all(volume.persistent_volume_claim is None for volume in mounted):
         return template_key(info)
-    # A key is kept for each pod that waits: none of large ones.
+    # The key is kept for as long as the pod waits: large pods get none.
     if is_large(info) or has_many_parts(mounted) or any(volume.ephemeral is not None for volume in mounted):
         return None
     facts = []

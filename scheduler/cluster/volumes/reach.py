@@ -128,7 +128,7 @@ class _Shape:
 
     def places_of_rows(self, table: NodeTable) -> Column:
         """By row, the id of its place; 0 where nothing of this shape reaches it. Another array after each change."""
-        # No more than a weak reference: a fork and its parent share this until one of them changes it.
+        # A weak reference: a fork and its parent share this, and it must not keep the fork's table alive.
         now = (ref(table), table.labels_version, table.size, len(self._places))
         if now != self._known:
             rows = slice(0, table.size)

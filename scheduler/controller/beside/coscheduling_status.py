@@ -111,7 +111,7 @@ class CoschedulingStatuses:
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, looks_at_all - self._clock().monotonic)):
                     await self._has_changes.wait()
-            # By the clock and not by the time-out: where groups change all the time, it never strikes.
+            # By the clock and not by TimeoutError, which never comes where groups change all the time.
             if self._clock().monotonic >= looks_at_all:
                 self._missed_some = True
                 looks_at_all = self._clock().monotonic + REPEAT_SECONDS

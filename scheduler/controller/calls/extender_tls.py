@@ -53,7 +53,7 @@ def is_unverified(extender: Extender) -> bool:
 
 def _context(stated: ExtenderTLSConfig, is_trusted_blindly: bool) -> ssl.SSLContext:
     authorities = stated.ca_data.decode("ascii") if stated.ca_data else None
-    # Those of the system are trusted where none is stated, and only there.
+    # The system's authorities are trusted only where none is configured.
     context = ssl.create_default_context(cafile=None if authorities else stated.ca_file or None, cadata=authorities)
     if is_trusted_blindly:
         context.check_hostname = False

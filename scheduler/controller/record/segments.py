@@ -223,7 +223,7 @@ class Segment:
             raise self._damaged(f"it is corrupt at byte {place}")
         unpacker = zlib.decompressobj()
         try:
-            # One byte more than may be: 0 would mean that there is no limit.
+            # One byte more than is allowed shows that there is more. A limit of 0 would mean none.
             body = unpacker.decompress(packed, limit + 1)
         except zlib.error as error:
             raise self._damaged(f"it is corrupt at byte {place}: {error}") from error

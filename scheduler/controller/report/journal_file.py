@@ -88,7 +88,7 @@ class JournalFile:
             log.error("Journal can no longer be written", error=str(error))
             with self._changed:
                 self._has_failed = True
-                # A line of which only the beginning was written ends in the rest, and counts as dropped.
+                # A line that was written in part counts as dropped: its end is in the rest.
                 self._waiting.append(bytes(rest))
                 self.dropped_lines += sum(lines.count(b"\n") for lines in self._waiting)
                 self._waiting.clear()

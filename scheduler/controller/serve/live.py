@@ -114,7 +114,7 @@ class Live:
             async with asyncio.timeout(self._limits.send_seconds):
                 await answer.write_eof()
         except (ConnectionError, TimeoutError, ApiError, TooManyReviews):
-            # The head is sent: that the connection breaks is the one refusal that is left.
+            # The status is sent already: breaking the connection is the only way left to report the failure.
             if request.transport is not None:
                 request.transport.abort()
         return answer

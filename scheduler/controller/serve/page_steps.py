@@ -40,7 +40,7 @@ def in_steps(work: Awaitable[Answer], step: Step, name: str) -> Generator[Any, A
                 return answer
         error = None
         try:
-            # The event loop sends nothing but None.
+            # The result is not needed: an event loop sends None only.
             yield waited_for
         except GeneratorExit:
             if isinstance(inner, Generator | Coroutine):

@@ -39,5 +39,5 @@ class OnceSeen:
         try:
             await asyncio.to_thread(self._load)
         except Exception:
-            # It is tried again where it is needed, and whatever needs it gets the error.
+            # Its first use loads it again, and gets the error if that fails.
             log.exception("Could not be loaded ahead of its first use")

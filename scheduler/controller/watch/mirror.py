@@ -62,7 +62,7 @@ class Mirror:
     def begin_list(self) -> None:
         self._listed = set()
         self._put_off = []
-        # Listed or not: what was answered before the list began is one of those known before.
+        # What an answer showed before the list began counts as known before it, whether it is listed or not.
         self._count_as_known(list(self._answered))
         self._went_back = False
         self.unreadable = set()
@@ -218,7 +218,7 @@ class Mirror:
         if known is None:
             return
         if last is not None:
-            # Most of it is what it was: what was worked out about its parts need not be worked out again.
+            # Most parts are equal: shared, what was computed from them need not be computed again.
             self._sharing.share(last, known)
         stimuli.append(ObjectDeleted(self.kind, last or known, is_stale=last is None))
 

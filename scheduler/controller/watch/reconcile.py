@@ -126,7 +126,7 @@ class Reconciler:
                 return
             if reflector.relists != relists:
                 return
-            # No await from here on: the known objects are of one moment, later than the list's.
+            # No await from here on, so that all known objects are of one moment, which is later than the list's.
             missed = [
                 (one, document)
                 for key, (one, document) in suspects.items()

@@ -103,7 +103,7 @@ class ClaimRequests:
             if isinstance(end, ResourceClaim):
                 self._remember(end)
             elif end.patch is not None:
-                # What came before was written: a later try goes on from there.
+                # The requests before it succeeded: a later try begins with the claim as they left it.
                 self._remember(end.patch.claim)
             on_end(end)
 

@@ -313,7 +313,7 @@ class ApiClient:
                 return self._credentials
             try:
                 if self._failure is not None and self._loads > loads:
-                    # It has been tried meanwhile: an exec plugin that hangs is not waited for once a request.
+                    # Another request has just tried and failed: not every request waits for an exec plugin that hangs.
                     raise self._failure
                 loaded = await self._load()
             except ConfigurationError as error:

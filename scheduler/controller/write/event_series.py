@@ -140,7 +140,7 @@ class EventSeries:
         series.last_seen, series.last_wall = monotonic, wall
         if is_of_binding:
             return series
-        # As the last one: the first are those that have not been seen for the longest time.
+        # Put last: so the first ones are those that have not been seen for the longest time.
         self._by_event[event] = series
         while len(self._by_event) > self._limit:
             self._by_event.popitem(last=False)

@@ -126,7 +126,7 @@ class HttpConnections:
             try:
                 raise end
             finally:
-                # Its traceback leads to this frame.
+                # Its traceback refers to this frame: without this the two would keep each other alive.
                 del end
         return end
 
@@ -243,7 +243,7 @@ class HttpConnections:
                 made.close()
                 raise
             if connection.lost.done():
-                # ``lost_one`` has been called: it would keep a place for ever.
+                # ``lost_one`` has been called already: nothing would remove it from the open connections.
                 raise ConnectionError(CLOSED_AS_OPENED)
             self._open.add(connection)
             return connection

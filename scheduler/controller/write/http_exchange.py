@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
             if self._is_whole:
-                # The answer was whole; what follows it in the same bytes is none.
+                # The answer was complete; what follows it in the same bytes is not a valid one.
                 self.is_spoilt = True
             else:
                 self.fail(ConnectionError(f"the answer is not HTTP: {error}"))
@@ -211,7 +211,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._is_whole:
-            # A second answer in the bytes of the first one.
+            # A second answer to one request.
             self.is_spoilt = True
 
     def on_headers_complete(self) -> None:
@@ -246,7 +246,7 @@ class Connection(asyncio.Protocol):
             answer = Answer(self._status, body, head.reason.decode("latin-1"), head.retry_after.decode("latin-1"))
         assert self._transport is not None
         if not self._is_whole or self._transport.get_write_buffer_size():
-            # Also of a server that answers before it has the whole request.
+            # Not to be used again: the answer goes on, or the server answered before it had the whole request.
             self.is_spoilt = True
         self._clear()
         exchange, self.exchange = self.exchange, None

@@ -125,17 +125,17 @@ def _reserving(command: ReserveClaim, claim: ResourceClaim, wall_time: Callable[
     allocation, addition = claim.allocation, b""
     if allocation is None:
         assert command.allocation is not None
-        # With the time from which drivers have to prepare its devices.
+        # The timestamp is when drivers' time to prepare the devices begins.
         status = replace(status, allocation=replace(command.allocation, allocation_timestamp=wall_time()))
     elif allocation.allocation_timestamp is None:
-        # What else is in it may be more than is read here.
+        # Only the timestamp is patched: the allocation may have fields that are not read here.
         status = replace(status, allocation=_NewTime(wall_time()))
     if allocation is not None and _has_parameters(allocation.devices.config):
         addition = _addition(allocation, command.consumer, wall_time)
     what = "add reservation" if command.allocation is None else "add allocation and reservation"
     doing, version = f"{what} to claim {command.claim.key}", _Version(command.claim.uid, claim.resource_version)
     if allocation is None and command.allocation is not None and _has_nulls(command.allocation.devices.config):
-        # A merge patch would take them out of the parameters. Without devices there is nothing else in the status.
+        # A merge patch would remove the nulls from the parameters. Without an allocation the status held nothing else.
         return ClaimPatch(doing, claim, "/status", _operations(version, status), content_type=JSON_PATCH)
     return ClaimPatch(doing, claim, "/status", _encode(_Patch(version, status)), addition)
 

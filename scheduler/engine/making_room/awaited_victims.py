@@ -102,7 +102,7 @@ class AwaitedVictims:
 
     def waits_no_more(self, uid: str) -> None:
         """Record that an attempt of the pod has ended, which decides what it waits for from now on."""
-        if uid in self._waiting:  # As all are that are untried, or need all.
+        if uid in self._waiting:  # the other two are subsets of it
             for uids in (self._waiting, self._untried, self._need_all):
                 uids.discard(uid)
 

@@ -177,7 +177,7 @@ class PreemptionPolicies:
         timeout = self._settings.nomination_timeout.seconds
         if not timeout:
             return
-        # The watch may not have shown the nomination that is kept.
+        # A nomination that is kept may not be in the pod's status yet: the nominator knows it.
         node = nomination.node_name or self._nominator.nominated_node(pod.uid) or pod.pod.nominated_node_name
         if nomination.mode is NominationMode.CLEAR or not node:
             self._stop_awaiting(pod.uid)

@@ -130,7 +130,7 @@ def with_defaults(kind: Kind, document: Object, priorities: Mapping[str, Priorit
         labels = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata.get("name")}
         return {**document, "metadata": {**metadata, "labels": labels}}
     if kind is Kind.PERSISTENT_VOLUME and not status.get("phase"):
-        return {**document, "status": {**status, "phase": "Available"}}  # By the volume controller.
+        return {**document, "status": {**status, "phase": "Available"}}  # as the volume controller does
     if kind is Kind.STORAGE_CLASS:
         return {"volumeBindingMode": "Immediate", **document}
     if kind is Kind.REPLICATION_CONTROLLER and not spec.get("selector"):

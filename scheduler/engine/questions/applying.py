@@ -57,7 +57,7 @@ def apply_edits(trial: Trial, edits: Sequence[Edit], consequences: Consequences)
     for edit in edits:
         _APPLY[type(edit)](trial, edit, consequences)
         yield
-    # Only now is it known who leaves whatever the budgets say, which they count.
+    # Only now: the budgets count the pods that leave regardless of them, which are known once all edits are made.
     yield from consequences.evictions.take_turns(consequences.evicted, consequences.left)
 
 
@@ -104,7 +104,7 @@ def _taint(trial: Trial, edit: AddTaint, consequences: Consequences) -> None:
     taint = Taint(edit.key, edit.value, edit.effect)
     added = [taint]
     if edit.key in UNREADY and edit.effect == NO_EXECUTE:
-        # As on a node that is lost: else pods that tolerate this one for a time would come back.
+        # A node that is lost gets both taints. With one only, pods that tolerate it for a time would come back.
         added.append(Taint(edit.key, edit.value, NO_SCHEDULE))
     replaced = [(one.key, one.effect) for one in added]
     others = [one for one in node.taints if (one.key, one.effect) not in replaced]

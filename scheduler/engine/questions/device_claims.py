@@ -81,7 +81,7 @@ class DeviceClaims:
             owner_references=(owner,),
         )
         claim = msgspec.structs.replace(found, metadata=metadata, status=ResourceClaimStatus())
-        # A pod may be made more than once: its claim may have devices by then.
+        # Kept if it exists: a pod may be made more than once, and its claim may have devices by then.
         if self._trial.cache.objects.find(ResourceClaim, claim.key) is None:
             self._trial.cache.observe_object(Kind.RESOURCE_CLAIM, claim)
         return claim

@@ -145,7 +145,7 @@ class Evictions:
             while budget.turns and len(budget.missing) < budget.allowed:
                 info, node = budget.turns.popleft()
                 if not self._is_placed(info.uid):
-                    continue  # Another edit, or a pod of higher priority, was quicker.
+                    continue  # evicted already, by another edit or for a pod of higher priority
                 replacement = self._move(info, node, evicted, left)
                 if replacement is not None and budget.wanted > budget.allowed:
                     self.in_turns.add(replacement.uid)

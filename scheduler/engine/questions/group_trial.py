@@ -66,7 +66,7 @@ class GroupTrial(Trial):
         by_uid = {member.uid: member.queued.info for member in members}
         for uid, node in trial.nodes.items():
             if self.cache.placed(uid) is None:
-                # In a placement the trial stood on a fork of its own.
+                # Not assumed here yet: the trial of a placement is done on a fork of its own.
                 self._context.assumptions.assume(by_uid[uid].on_node(node))
         return GroupTried(True, tried=len(members), nodes=dict(trial.nodes), failed=_failed(trial, members))
 

@@ -52,7 +52,7 @@ def of_manifests(question: Question, objects: ObjectStore) -> Iterator[str]:
             f"containers of {_names(silent)} state no request for cpu, or none for memory: "
             "what a LimitRange of the namespace would set was left out"
         )
-    # A file of objects may have none of them.
+    # A file of objects may hold no Namespace: then none is reported as missing.
     if known := objects.all_of(Namespace):
         present = {name for name, one in known.items() if not one.is_terminating}
         missing = [

@@ -33,7 +33,7 @@ from scheduler.objects.storage import PersistentVolumeClaim
 
 def put_object(trial: Trial, edit: PutObject, consequences: Consequences) -> None:
     if is_priority_class(edit) or is_claim_template(edit.object):
-        return  # The question has it from the start.
+        return  # applied when the question began
     kind = _kind_of_object(edit.object)
     try:
         read = decode(kind, msgspec.json.encode(_filled(trial, kind, edit.object, consequences)))

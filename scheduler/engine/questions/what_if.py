@@ -190,7 +190,7 @@ class _Prediction:
         changes, evictions = self._consequences, self._consequences.evictions
         while True:
             yield from self._place_queued()
-            # There may be as many turns as pods, and those that are not created again cost no step.
+            # Checked here, too: there may be as many turns as pods, and pods that are not created again take no step.
             if self._bound or evictions is None or (evictions.still_to_leave and self._is_bounded()):
                 return
             if not (yield from evictions.next_to_leave(changes.evicted, changes.left)):
@@ -252,7 +252,7 @@ class _Prediction:
         self._placed -= len(placed)
         self._pending += len(placed)
         message = f"its group {key} needs {needed} pods on nodes at once, and {len(placed)} of {len(members)} found one"
-        chance = self._chance  # With other choices all of them might have found one.
+        chance = self._chance  # with another choice of nodes all might have fitted
         self._placements[first:] = [
             Placement(one.pod, one.origin, "", one.left_node, one.after_seconds, message=message, after_chance=chance)
             if one.node

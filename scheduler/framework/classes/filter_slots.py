@@ -176,7 +176,7 @@ def takes_values(
         slot.codes = np.zeros(table.size, np.int16)
     for value, rows in zip(values, found, strict=True):
         if not len(rows):
-            # Of a table with some of the rows: these are others' values.
+            # The table holds some of the rows only, and none with this value.
             continue
         said = answer.codes.item(value)
         code = refusals.code_of(slot.index, slot.plugin, answer.refusals[said - 1]) if said else FITS

@@ -190,7 +190,7 @@ class ClassFilters:
         if has_changed or (newer and self.pre_refusal is not None):
             self._take_answers(None)
         elif newer:
-            # States took the place of states: neither what is asked nor where has changed.
+            # Only states are new: the same plugins are asked about the same rows.
             self.states = self.states | newer
 
     def _mark_stale(self, slot: FilterSlot | None) -> None:
@@ -213,8 +213,8 @@ class ClassFilters:
             asked.append(slot)
             answer, name = slot.answer, slot.name
             if isinstance(answer, Refusal):
-                # After an Unschedulable the others still run: preemption needs their states. The last refusal counts:
-                # no event helps the pod that does not help with that one.
+                # After an Unschedulable the other plugins still run: preemption needs their states. The last refusal
+                # counts: an event helps the pod only if it helps with that one.
                 self.pre_refusal, self.pre_rejectors = answer.by(name), (name,)
             elif isinstance(answer, NodeSubset):
                 only = answer.names if only is None else only & answer.names
@@ -364,7 +364,7 @@ class ClassFilters:
             codes = np.zeros(len(rows), np.int16)
         slot.codes[rows] = codes
         differs = before != codes
-        # The common answer costs a quarter of the other one.
+        # Counting first: mostly nothing differs, and that takes a quarter of the time of the selection.
         return rows[differs] if np.count_nonzero(differs) else NO_ROWS
 
     def _few_rows(self, slot: FilterSlot, state: State, run: ClassRun, rows: Sequence[int], touched: set[int]) -> None:

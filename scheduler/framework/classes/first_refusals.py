@@ -157,7 +157,7 @@ class FirstRefusals:
             return
         rows = _one([rows for rows, _ in blocks])
         if len(blocks) > 1:
-            # Those of two plugins may overlap.
+            # blocks of two plugins may overlap
             rows = np.unique(rows)
         codes = columns[-1][rows]
         for column in reversed(columns[:-1]):

@@ -111,7 +111,7 @@ class SampledScores:
                 raise PluginError(slot.name, "Score", error) from error
             if share is None:
                 if slot in self._known_slots:
-                    # As long as that holds, the plugin is not asked about the next sample.
+                    # Sort the slots again: as long as the SKIP holds, the plugin is not asked about the next sample.
                     self._sum = None
                 continue
             self._of_sample[slot.name] = share
@@ -187,7 +187,7 @@ class SampledScores:
         was = _kept_of(slot)
         try:
             if not slot.answer_is_kept:
-                # That it skips is all that holds for any sample.
+                # Its scores hold for one sample only; a SKIP holds for all.
                 slot.stamp = slot.stamp_now(run)
                 slot.state = None if slot.state is SKIP else slot.state
             elif changes is None:
@@ -238,7 +238,7 @@ class SampledScores:
         for row, gain in gains.items():
             self._sum[row] += gain
         if changes.many is not None and self._summed_slots:
-            # A column alone may be too narrow for the sum.
+            # In the type of the sum: the type of one column may be too narrow.
             added = np.zeros(len(changes.many), self._dtype)
             for slot in self._summed_slots:
                 added += slot.contribution[changes.many]  # type: ignore[index]  # an array, by _sort_slots

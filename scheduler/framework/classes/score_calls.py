@@ -175,7 +175,7 @@ def take_by_group(slot: ScoreSlot, found: GroupScores, gains: dict[int, int]) ->
     column = slot.contribution
     is_alike = isinstance(column, np.ndarray) and _scores_alike(found, before)
     if not is_alike:
-        # Of groups without a row that fits it is 0.
+        # A group without a row that fits has the final score 0: never above the highest, and left out of the lowest.
         high = int(np.maximum.reduce(found.finals, initial=0))
         low = int(np.minimum.reduce(found.finals, initial=MAX_NODE_SCORE, where=found.members > 0))
         check_range(slot.plugin, low, high)

@@ -87,7 +87,7 @@ class ScoreSlot:
         if isinstance(self.contribution, np.ndarray):
             self.contribution = longer(self.contribution, size, 0)
         if self.by_group is not None and self.has_stamp:
-            # Which group a new row is in is for the plugin to say.
+            # The plugin is asked again: it decides which group a new row is in.
             self.stamp = None
         elif self.by_group is not None or (not self.flags & NODE_CHANGED and self.state is not SKIP):
             self.state = None
@@ -111,7 +111,7 @@ class ScoreSlot:
             return True
         if flags & self.flags:
             return False
-        # What is flat by group is so for the rows that fit alone.
+        # Scores by group are flat only for the rows that fit now.
         return not feasible_changed or self.normalizer is None or (self.is_flat and self.by_group is None)
 
 

@@ -148,7 +148,7 @@ class ClassScores:
         self._ranks.grow(size)
         for slot in self._slots:
             slot.grow(size)
-        # Some are to be asked again whose answers hold after any other change of a row.
+        # Drops ``_affected_by``, too: slots are asked again whose answers hold after any other change of a row.
         self._columns = None
         self.columns_made += 1
 
@@ -196,7 +196,7 @@ class ClassScores:
         if isinstance(answer, GroupScores):
             known = slot.by_group is not None
             adds_all = take_by_group(slot, answer, refresh.gains)
-            # A slot that begins to score by group is affected by other changes.
+            # Without columns to compare with where it begins to score by group: other changes affect it from now on.
             self._note_columns(slot, before if known else None, was if known else None)
             return adds_all
         if isinstance(answer, ChangedRows):
@@ -328,7 +328,7 @@ class ClassScores:
             if gain and row not in changed and not codes.item(row):
                 ranks.set_row(row, ranks.totals.item(row) + gain)
         if block is not None and len(block.began):
-            # After the gains, which these rows have in their columns already.
+            # After the gains: the columns, which are added up here, contain them already.
             ranks.set_rows(block.began, *self._parts())
         for row in changed:
             ranks.set_row(row, INFEASIBLE if codes.item(row) else sum(self.shares_of(row).values()))

@@ -135,7 +135,7 @@ class InterPodAffinity(CountingPlugin, PreScorePlugin, GroupScoringPlugin, Extre
                 return _NOTHING
             return _Fragment(terms.faults, (), placed)
         if is_long(terms):
-            # What its own terms match is counted in each attempt.
+            # Counted in each attempt: very many terms get no counters of their own.
             itself = (pod.namespace, frozenset(pod.labels.items())) if terms.affinity else None
             return _Fragment((itself, terms), (NO_QUERY,), placed)
         own = resolve(terms, view)
@@ -169,8 +169,8 @@ class InterPodAffinity(CountingPlugin, PreScorePlugin, GroupScoringPlugin, Extre
             view.version(Kind.NAMESPACE),
             tuple([query_version(query_id) for query_id in fragment.query_ids]),
             tuple([term_version(term_id) for term_id in fragment.term_ids]),
-            # Pods of one class may differ in their labels while all terms match them alike: a new one need not. The
-            # State has the labels of one of them.
+            # Pods of one class may differ in labels that no term distinguishes, and the state has the labels of one of
+            # them. A new term may distinguish them.
             view.affinity_terms.terms_version,
         )
 

@@ -189,7 +189,7 @@ class AffinityFilterState(FactualState):
         (key,) = keys
         width = len(table.label_values(key))
         codes = np.zeros(width, np.int16)
-        # As in `codes`: what is looked at first has the last word.
+        # As in `codes`: a later check overwrites the code of an earlier one.
         for counted, code in ((self.existing, EXISTING_ANTI_AFFINITY), (self.anti_affinity, ANTI_AFFINITY)):
             if key in counted:
                 codes[widened(counted[key], table, key) > 0] = code

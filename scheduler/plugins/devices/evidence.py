@@ -48,7 +48,7 @@ def findings(pod: PodInfo, view: View, max_steps: int) -> tuple[Finding, ...]:
         look = (view.devices.signature(row), resources_by_devices(situation, view.table, row))
         groups.setdefault(look, []).append(row)
     found = []
-    # Nodes without any device say the least, however many they are.
+    # Nodes without any device come last, however many they are: they explain the least.
     has_devices = {rows[0]: any(pool.devices for pool in view.devices.pools(rows[0])) for rows in groups.values()}
     ordered = sorted(groups.values(), key=lambda rows: (has_devices[rows[0]], len(rows)), reverse=True)
     for rows in ordered[:MAX_GROUPS]:

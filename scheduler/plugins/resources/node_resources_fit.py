@@ -179,7 +179,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         somewhere = table.scalars_somewhere() | _NO_SCALARS if has_many_parts(state.needs) else None
         for need in state.needs:
             if need.resource not in somewhere if somewhere is not None else table.is_nowhere(need.resource):
-                # The same for all rows, however many such resources the pod asks for.
+                # No node has the resource, so all rows are refused for it: no column is needed.
                 if not need.is_delegated:
                     shortages.append((need.reason, None))
                 continue
@@ -206,7 +206,7 @@ class NodeResourcesFit(PreFilterPlugin, FilterPlugin, PreScorePlugin, ScorePlugi
         for need in state.needs:
             allocatable, requested = table.allocatable(need.resource), table.requested(need.resource)
             offered = allocatable.item(row)
-            # More than int64 holds is less than nothing in kube-scheduler 1.36, as in `filter`.
+            # A difference beyond int64 overflows to a negative number in kube-scheduler 1.36, as in `filter`.
             is_enough = need.amount <= offered - requested.item(row) <= MAX_INT64
             if not is_enough and (offered or not need.is_delegated):
                 reasons = (*reasons, need.reason)

@@ -186,7 +186,7 @@ def _shaped(percents: Scores, shape: Scores, terms: ResourceTerms, block: Resour
 
 def bounded(scores: Scores) -> Scores:
     """Scores from 0 to 100, the same int64 array, also where amounts begin again at the other end of int64."""
-    # Of numbers without a sign those that are below 0 are above all others: one pass finds both.
+    # As unsigned integers negative scores are above all others: one pass finds both.
     if int(np.maximum.reduce(scores.view(np.uint64), initial=0)) > MAX_NODE_SCORE:
         np.clip(scores, 0, MAX_NODE_SCORE, out=scores)
     return scores

@@ -169,7 +169,7 @@ class PodTopologySpread(ScopedPlugin, CountingPlugin, PreScorePlugin, GroupScori
         is_long = has_many_parts(constraints)
         honors_taints = any(one.honors_taints for one in constraints)
         return _Fragment(
-            # What very many match is counted in each attempt.
+            # Counted in each attempt: very many constraints get no counters of their own.
             (NO_QUERY,) if is_long else tuple([intern(namespace, one.selector) for one in constraints]),
             honors_taints,
             (

@@ -88,7 +88,7 @@ class CapacityScoringVolumeBinding(VolumeBinding):
         else:
             for name, wanted, size in _to_be_made(sources, claims, labels, view):
                 asked[name] = asked.get(name, 0) + wanted
-                there[name] = size  # the free capacity of a class is there once, however many volumes it is for
+                there[name] = size  # not added up: all volumes of a class share its free capacity
         scores = [self._score(wanted, there[name]) for name, wanted in asked.items()]
         return (2 * sum(scores) + len(scores)) // (2 * len(scores)) if scores else 0
 

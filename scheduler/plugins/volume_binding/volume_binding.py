@@ -194,7 +194,7 @@ class VolumeBinding(
             return failure(f'node "{node}" not found')
         sources = state.delayed.sources_on(node, found.metadata.labels)
         if not sources.is_complete:
-            # Only where the cluster went on while an extender was asked.
+            # Filter found them: this happens only if the cluster changed while an extender was asked.
             return failure(BIND_CONFLICT if not sources.is_bindable else NOT_ENOUGH_SPACE)
         return (reservation_of(pod.uid, node, sources),)
 

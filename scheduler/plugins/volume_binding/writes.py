@@ -122,7 +122,7 @@ def progress(pod: PodInfo, view: View, node_name: str) -> bool | Refusal:
         return _aborted(f'failed to get node "{node_name}": node "{node_name}" not found')
     reservation = view.volumes.reservation(pod.uid)
     if reservation is None:
-        # It lasts as long as the pod is on the node.
+        # The reservation lasts as long as the pod is on the node, so the pod is gone.
         return _aborted(f'pod does not exist any more: pod "{pod.name}" not found')
     return _all_done(
         [

@@ -127,7 +127,7 @@ class _Estimator:
         start = self.visit(loop.accu_init, scope, depth + 1)
         count = min(source.size.length, MAX_ITERATIONS)
         grown = start.size if start.size.item is None else Size(start.size.length + count, start.size.item)
-        # A map gives its keys, or a list with two variables its indices.
+        # At least a name: over a map the items are keys, over a list with two variables they are indices.
         item = _larger(source.size.item or SCALAR, NAME)
         inner = {**scope, loop.iter_var: item, loop.accu_var: grown}
         if loop.iter_var2:
@@ -170,7 +170,7 @@ class _Estimator:
         if name == DOMAIN_FUNCTION:
             return FUNCTION_COST
         if name == "_+_":
-            # Lists that are joined cost more than one that gets longer, which is what loops do.
+            # Joining two lists costs more than appending one element, as loops do.
             return result.shallow * (3 if min(size.length for size in sizes) > 1 else 1)
         looked_at = sum(size.deep for size in sizes)
         if name in _QUADRATIC:
@@ -258,7 +258,7 @@ def _list_as_text(sizes: list[Size]) -> Size:
 
 def _flat(sizes: list[Size]) -> Size:
     count, item = sizes[0].length, sizes[0].item or SCALAR
-    # Each level at most, whatever depth is asked for.
+    # The most that it can be: all levels are flattened, whatever depth the call states.
     while item.item is not None:
         count, item = count * max(item.length, 1), item.item
     return Size(count, item)

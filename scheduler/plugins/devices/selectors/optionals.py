@@ -61,7 +61,7 @@ class _Levels:
         if name in _MAKING:
             return highest + 1
         if name in _SELECTING:
-            # Of an optional it is an optional of the same level.
+            # Selecting from an optional gives an optional of the same level.
             return highest if _is_optional(call.args[0]) else highest + 1
         if name in _OPENING:
             return max(levels[0] - 1, *levels[1:], 0)

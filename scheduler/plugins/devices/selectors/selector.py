@@ -103,7 +103,7 @@ def compiled(expression: str) -> Selector | SelectorError:
         if fault:
             return SelectorError(COMPILE, fault)
         rewritten = rewrite(expression)
-        # Types have been checked; what is stored alike must not be checked again as if it were.
+        # Types were checked above. The rewritten expression must not be: it stores values of different types alike.
         program = _evaluator().compile(rewritten.expression, disable_check=True)
         tree = tree_of(program.serialize())
         cost = estimate(tree, _SIZES, _SLOW_FUNCTIONS, MAX_RANGE)
