@@ -13,7 +13,7 @@ from scheduler.messages.stimuli import ExtenderAnswered, PluginFinished, WriteFi
 
 Answer = WriteFinished | PluginFinished | ExtenderAnswered
 AnswerHandlers = Mapping[tuple[type, type], Callable[[Any, Any, Now], Sequence[Step]]]
-"""By the types of the answer and of the owner; called with both."""
+"""Handlers by the types of the answer and of its owner, called with both."""
 
 
 class Answers:

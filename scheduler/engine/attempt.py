@@ -85,7 +85,7 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
     durations: dict[str, float] = msgspec.field(default_factory=dict)
     """Extension point → seconds."""
     statuses: dict[str, str] = msgspec.field(default_factory=dict)
-    """Extension point → name of its status code, of those that came to anything but a success."""
+    """Extension point → name of its status code, for the points that did not end in a success."""
     failed: tuple[tuple[str, str], ...] = ()
     """Extension point and plugin of each that ended in an error at Filter, Reserve or PreBind, where a plugin that is
     stopped since another failed or the pod is preempted has failed, too."""

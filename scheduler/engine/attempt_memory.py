@@ -37,14 +37,14 @@ _PLAIN_BYTES: Final = 2500
 """Approximate size in bytes of an attempt that found a node."""
 _MAX_BYTES: Final = 32 * 2**20
 _MAX_REDUCED: Final = 32
-"""Evidences of which it is known what is left of them: of the templates whose pods fail in turn. Each may hold an entry
-for every node."""
+"""Evidence whose reduced form is cached, for the templates whose pods fail in turn. Each may hold an entry for every
+node."""
 _MAX_KNOWN_CANDIDATES: Final = 1024
 
 
 class _Refused(Struct, frozen=True):
-    """What is left of a diagnosis. ``diagnosis`` is what it was made of, whose codes attempts that failed alike share:
-    they live as long as this is kept, so that their identity stands for them."""
+    """The reduced form of a diagnosis. ``diagnosis`` itself is kept so that its codes, which attempts that failed alike
+    share, stay alive: they are found by their identity."""
 
     diagnosis: Diagnosis
     total_nodes: int
@@ -53,7 +53,7 @@ class _Refused(Struct, frozen=True):
 
 
 class _Summary(Struct, frozen=True):
-    """What is left of the evidence of a preemption, which lives as long."""
+    """The reduced form of the evidence of a preemption, which is kept alive with it: it is found by its identity."""
 
     evidence: PreemptionEvidence
     summary: PreemptionSummary

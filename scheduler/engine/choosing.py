@@ -48,7 +48,7 @@ def best(run: Run, feasible: Feasible) -> Generator[Calls, Answers, int]:
 
 
 def _best_of_sample(run: Run, rows: npt.NDArray[np.int64]) -> int:
-    """The row, among those of a sample."""
+    """The row of a sample with the best total."""
     scores, attempt = run.pod_class.sampled_scores, run.attempt
     totals = scores.totals(run.of_class, run.filters.first, rows)
     best_total = int(totals.max())
@@ -61,7 +61,7 @@ def _best_of_sample(run: Run, rows: npt.NDArray[np.int64]) -> int:
 
 
 def _best_of_class(run: Run) -> int:
-    """The row, where all rows that fit the class are left and no extender scores them."""
+    """The row with the best total, where all rows that fit the class are left and no extender scores them."""
     scores, attempt = run.pod_class.scores, run.attempt
     best, leaders = scores.leaders()
     row = leaders[0] if len(leaders) == 1 else run.context.pick(leaders)
@@ -71,7 +71,8 @@ def _best_of_class(run: Run) -> int:
 
 
 def _best_of_some(run: Run, rows: npt.NDArray[np.int64], is_choice_enough: bool) -> Generator[Calls, Answers, int]:
-    """The row, among these; what each of them scores is kept, unless that of the choice is enough."""
+    """The row of these with the best total. What each of them scores is recorded, unless that of the choice is
+    enough."""
     totals, shares = run.pod_class.scores.rank(run.of_class, rows)
     attempt, names = run.attempt, run.view.table.names
     if not is_choice_enough:

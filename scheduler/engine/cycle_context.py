@@ -160,7 +160,7 @@ class Run(Struct, eq=False):
 
     @property
     def states(self) -> dict[str, State | Skip]:
-        """Plugin name → what PreFilter has said."""
+        """Plugin name → its PreFilter answer."""
         return self.filters.states
 
     @property
@@ -194,7 +194,8 @@ class Run(Struct, eq=False):
         return True
 
     def scoring_failed(self, at: str) -> None:
-        """Time the scoring as the extension point at which a plugin failed in it, which is in error."""
+        """Record the failed scoring in the attempt: its status and its time, under the extension point of the
+        plugin."""
         point = "PreScore" if at == "PreScore" else "Score"
         self.attempt.statuses[point] = Code.ERROR.value
         self.clock.lap(point)

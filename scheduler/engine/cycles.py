@@ -58,9 +58,9 @@ class Cycles:
         self._context = context
         self._deadlines = deadlines
         self.paused: _UnderWay | None = None
-        """It waits for extenders. Read only, as the next one."""
+        """The cycle that waits for extenders. Read only, as the next one."""
         self.searching: _UnderWay | None = None
-        """It pauses in a search on the live state."""
+        """The cycle that pauses in a search on the live state."""
 
     @property
     def is_waiting(self) -> bool:

@@ -33,7 +33,7 @@ def diagnose(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | No
 
 
 def _of_one_pod(run: Run, feasible: Feasible, tried_first: tuple[int, Refusal] | None) -> Diagnosis:
-    """The diagnosis, or the last one of the class for one pod that says the same: a thousand preemptors wait for a
+    """The diagnosis, or the class's last one for one pod if that says the same. A thousand preemptors may wait for a
     thousand nodes, and all are refused as they were before any was nominated."""
     filters = run.filters
     codes, refusals = _codes(run, feasible, tried_first)

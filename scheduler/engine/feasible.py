@@ -32,13 +32,13 @@ class Feasible:
         self.is_sample = False
         """Whether the search ended before it had found all of them: the next decision of the class compares others."""
         self.beside_nominated: RowRefusals = NO_REFUSALS
-        """Refusals of the rows that refuse the pod beside those nominated there. They precede the class's, ..."""
+        """Refusals of the rows that refuse the pod beside those nominated there. They precede the class's."""
         self.refusals: dict[int, Refusal] = {}
-        """... and so do these, of extenders: signed, by row."""
+        """Extenders' refusals by row, signed. They precede the class's, too."""
         self.rejectors: frozenset[str] = frozenset()
         self.not_reached: npt.NDArray[np.int64] = NO_ROWS
-        """Rows that the search did not come by, where extenders may leave none of those that it found: of them nothing
-        is known."""
+        """Rows that the search did not reach, of which nothing is known; set where extenders may drop all rows that it
+        found."""
 
     @property
     def rows(self) -> npt.NDArray[np.int64]:

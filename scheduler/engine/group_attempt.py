@@ -40,18 +40,18 @@ class GroupAttempt(msgspec.Struct, eq=False):
     placed: tuple[tuple[str, str], ...] = ()
     """namespace/name of each pod that found a node, with it: bound only if ``result`` is SCHEDULED."""
     failed: tuple[tuple[str, str], ...] = ()
-    """The others, with why."""
+    """namespace/name of each other pod that was tried, with the reason for which it found no node."""
     victims: tuple[str, ...] = ()
     """namespace/name of the pods that are removed for the group, most important first."""
     placements: int = 0
     """The number of sets of nodes that the group was tried on; 0 if it was not restricted."""
     placement: str = ""
-    """The one that was taken."""
+    """The name of the set of nodes that was taken."""
     algorithm_seconds: float = 0.0
     duration_seconds: float = 0.0
     placement_seconds: dict[str, float] = msgspec.field(default_factory=dict)
     """What the extension points of placements took, by their names, if the group was tried on placements."""
     repeats: int = 0
-    """The number of attempts that were given up since the cluster had changed meanwhile."""
+    """The number of attempts before this one that were given up because the cluster had changed."""
     has_members: bool = True
     """Whether a pod of it still waited when it failed; if not, its failure says nothing about the group."""

@@ -39,10 +39,10 @@ class _UnderWay(Struct, eq=False):
     unit: GroupUnit
     record: GroupAttempt
     context: CycleContext
-    """Of the fork; after the search, which the fork does not outlive, that of the cluster."""
+    """The context of the fork; after the search, when the fork is dropped, that of the cluster."""
     search: Search
     began: float
-    """By the stopwatch."""
+    """Seconds of the stopwatch."""
     has_object: bool
     """Whether an object described the group when the search began."""
     is_alone: bool = False
@@ -51,7 +51,7 @@ class _UnderWay(Struct, eq=False):
     calls: tuple[CallExtender, ...] = ()
     answers: dict[int, ExtenderAnswered] = field(default_factory=dict)
     ending: Ending | None = None
-    """After the search."""
+    """The steps after the search; None until it ends."""
     is_step_paused: bool = False
     commit: Commit | None = None
     handed_over: int = 0

@@ -191,7 +191,7 @@ class _GivingBack:
         return Standing(forked(self._bare), self._unit, self._needed(self.nodes), self._now)
 
     def _needed(self, nodes: Nodes) -> Nodes:
-        """As many of them as complete the quorum, the most urgent."""
+        """The most urgent of these members, as many as complete the quorum."""
         group = self._bare.cache.groups.get(self._unit.key)
         quorum = group.min_count if group is not None and group.min_count is not None else 1
         missing = max(1, quorum - len(self._bare.cache.groups.members(self._unit.key).placed))
@@ -200,7 +200,7 @@ class _GivingBack:
     # --- units that may concern all members ---------------------------------------------------------------------------
 
     def _many(self, units: Sequence[Unit]) -> Generator[Calls, Answers, None]:
-        """All of these, or each half of them by itself."""
+        """Give back all of these units or, where the group does not fit then, each half of them by itself."""
         if not units:
             return
         for unit in units:

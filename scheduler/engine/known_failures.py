@@ -69,7 +69,7 @@ class KnownFailures:
         return self.ends.get(key) if state == self._state else None
 
     def put(self, key: Hashable, state: Hashable, outcome: NotPlaced, attempt: Attempt) -> None:
-        """This attempt at a pod of the class ended so."""
+        """Keep how this attempt ended, for the next pods of the class in this state of the cluster."""
         if state != self._state or len(self.ends) >= MAX_KNOWN:
             self.ends.clear()
             self._state = state

@@ -25,7 +25,7 @@ class PlacementChoice:
         self._scorers = scorers
         self._chance = chance
         self._scores: list[list[int]] = []
-        """Of each feasible placement: of each plugin, before it has normalized them."""
+        """By feasible placement: each plugin's scores, before normalization."""
         self._fault = ""
         self._kept = 0
 

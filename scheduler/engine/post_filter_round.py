@@ -51,7 +51,7 @@ class RoundAnswer(Struct, frozen=True):
 
 
 NOT_ASKED: Final = RoundAnswer("", CLEAR_NOMINATION, Code.UNSCHEDULABLE)
-"""What it comes to where there is no such plugin."""
+"""The answer where there is no such plugin."""
 
 
 def run_post_filters(
@@ -60,7 +60,8 @@ def run_post_filters(
     extenders: ExtenderRound,
     times: PluginTimes | None,
 ) -> Generator[Calls, Answers, RoundAnswer]:
-    """A success ends the round, and so does all but UNSCHEDULABLE; what the others said is joined."""
+    """The answer of all PostFilter plugins together. The round ends with the first answer other than UNSCHEDULABLE; the
+    reasons of the plugins before it are joined."""
     reasons: list[str] = []
     so_far = RoundAnswer("", KEEP_NOMINATION, Code.UNSCHEDULABLE)
     for plugin in plugins:

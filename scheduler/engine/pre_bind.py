@@ -45,7 +45,7 @@ def pre_flight(binding: Binding, unconcerned: frozenset[str], view: View) -> Not
 
 
 def nomination(binding: Binding) -> list[Step]:
-    """Shows autoscalers and other schedulers the pod's node while it waits before its bind."""
+    """The write that shows autoscalers and other schedulers the pod's node while it waits before its bind."""
     pod = binding.pod
     if not (binding.work or binding.waits) or pod.pod.status.nominated_node_name == pod.node_name:
         return []
@@ -53,7 +53,7 @@ def nomination(binding: Binding) -> list[Step]:
 
 
 def unannounced(binding: Binding) -> list[Step]:
-    """The same where no write may name the node before the bind."""
+    """Takes the node out of the pod's writes, where none may name it before the bind. Returns no steps."""
     for place, (plugin, flight) in enumerate(binding.work):
         writes = [replace(one, nominated_node="") if isinstance(one, CreateClaim) else one for one in flight.writes]
         binding.work[place] = plugin, replace(flight, writes=tuple(writes))
@@ -94,7 +94,7 @@ def start_next(binding: Binding, new_ticket: Callable[[str], int], now: Now) -> 
 
 
 def _sent(write: UpdateObject | ClaimCommand) -> list[Step]:
-    """The write, after word of the devices that it gives to its claim."""
+    """The write, preceded by the news that it allocates devices, if it does."""
     if isinstance(write, ReserveClaim) and write.allocation is not None:
         return [AllocationSent(write.ticket, write.claim.uid), write]
     if isinstance(write, CreateClaim):

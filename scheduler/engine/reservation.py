@@ -57,7 +57,7 @@ class Decision(Protocol):
 
     @property
     def states(self) -> dict[str, State | Skip]:
-        """Plugin name → what PreFilter has said."""
+        """Plugin name → its PreFilter answer."""
         ...
 
     @property
@@ -230,7 +230,7 @@ def state_of(states: States, name: str) -> State | None:
 
 
 def _rejected(refusal: Refusal, plugin: str, point: str) -> NotPlaced:
-    """Reserve or Permit said no."""
+    """The outcome of a pod that Reserve or Permit refused."""
     return refused_on_one_node(refusal.by(plugin), point)
 
 

@@ -39,16 +39,16 @@ def nodes_to_find(candidates: int, percentage: int) -> int:
 
 
 class Sample(NamedTuple):
-    """What a search has come to."""
+    """The result of a search for a sample."""
 
     rows: npt.NDArray[np.int64]
     """The feasible rows that it found."""
     seen: int
-    """How many rows it has looked at."""
+    """How many rows were looked at."""
     failed: int = -1
-    """The row at which it ended in an error; -1: there was none. It does not count as seen."""
+    """The row on which a filter ended in an error; -1: there was none. It does not count as seen."""
     reached: int = 0
-    """How many candidates it has come by, from its start on."""
+    """How many candidates the search has passed, from its start on."""
 
 
 def take_sample(

@@ -254,7 +254,8 @@ def _refusal_on(run: Run, row: int) -> Refusal | None:
 
 
 def _refused_where_nominated(run: Run) -> tuple[int, Refusal] | None:
-    """What the diagnosis of a narrowed search has from the nominated node: its row, and why the pod does not fit there.
+    """The refusal of the nominated node that the diagnosis of a narrowed search keeps: its row, and why the pod does
+    not fit there.
 
     kube-scheduler 1.36 keeps the refusal of the first look even of a node that the search then leaves out, and names
     the plugin behind it among those that the nodes left out do not satisfy.

@@ -27,7 +27,7 @@ PluginPoint = tuple[str, str]
 PRE_FILTER, PRE_SCORE = "PreFilter", "PreScore"
 
 PodAnswers = Mapping[PluginPoint, State | Skip | Refusal]
-"""What PreFilter and PreScore have said of a large pod already, in slices."""
+"""The answers of PreFilter and PreScore about a large pod that were computed in slices before."""
 
 NO_POD_ANSWERS: PodAnswers = {}
 
@@ -45,7 +45,7 @@ class ClassRun(Struct):
     """What plugins have said to all rows that are searched already, as they are in ``view``."""
     pod_answers: PodAnswers = NO_POD_ANSWERS
     stamps: dict[str, Hashable] = field(default_factory=dict)
-    """Those of plugins, by name, that were asked for already: nothing changes in ``view`` during a run."""
+    """The stamps of plugins, by name, that were read already: nothing changes in ``view`` during a run."""
 
     def stamp_of(self, plugin: Plugin) -> Hashable:
         """The plugin's stamp: its filter and its scores ask for the same. Raises what the plugin raises."""

@@ -68,7 +68,7 @@ class AlikeState(State):
 
 
 def likeness_of(states: Iterable[object], view: View) -> Likeness | None:
-    """What these states have in common with those of other pods; None where one of them does not say."""
+    """The likeness of all these states together; None where one of them has none."""
     whole = NO_CLAIMS
     for state in states:
         if not isinstance(state, AlikeState) or not view.volumes.is_of(view.table):

@@ -112,7 +112,7 @@ def filter_private(
 def _refusal_beside(
     filters: Sequence[FilterPlugin], states: States, pod: PodInfo, view: View, row: int, others: Sequence[PodInfo]
 ) -> Refusal | None:
-    """The first pass."""
+    """The first pass for one row: its refusal with the nominated pods added."""
     private = view.one_row(row)
     return filter_one_row(filters, with_pods(states, private, 0, others, 1), pod, private, 0)
 

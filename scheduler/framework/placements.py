@@ -43,7 +43,7 @@ class PlacementScorePlugin(Plugin):
         raise NotImplementedError
 
     def normalize_placements(self, scores: Sequence[int]) -> Sequence[int]:
-        """Scores of all feasible placements to 0..100."""
+        """The scores from 0 to 100, from those of all feasible placements."""
         return scores
 
 

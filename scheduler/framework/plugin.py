@@ -119,7 +119,7 @@ class State:
 
 
 class EmptyState(State):
-    """For plugins that need none."""
+    """The State of plugins that need none."""
 
     __slots__ = ()
 
@@ -290,7 +290,7 @@ class ScorePlugin(Plugin):
 
 class NormalizePlugin(ScorePlugin):
     def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
-        """Raw scores of all feasible rows to 0..100. Equal raw scores must come out equal."""
+        """The scores from 0 to 100, from the raw scores of all feasible rows. Equal raw scores must come out equal."""
         raise NotImplementedError
 
 
@@ -325,7 +325,7 @@ class Permitted(Struct, frozen=True):
 
 class PermitPlugin(Plugin):
     def permit(self, state: State | None, pod: PodInfo, view: View, node: str) -> Wait | Permitted | Refusal | None:
-        """None is yes. See ``BackgroundPlugin`` for a decision that comes later."""
+        """Whether the pod may be bound: None is yes. See ``BackgroundPlugin`` for a decision that comes later."""
         raise NotImplementedError
 
 

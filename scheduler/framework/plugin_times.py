@@ -39,7 +39,7 @@ class PluginTimes:
         self._samples: list[PluginTime] = []
 
     def timing(self, call: Call, plugin: str, point: str) -> Call:
-        """The call, timed whether it returns or raises."""
+        """The call, which is timed whether it returns or raises."""
 
         def timed(*args: object) -> object:
             begun = self._stopwatch()
@@ -54,7 +54,7 @@ class PluginTimes:
         return timed  # type: ignore[return-value]
 
     def timing_steps(self, steps: Steps[Result], plugin: str, point: str) -> Steps[Result]:
-        """The same of a call that pauses, without its pauses."""
+        """As ``timing``, for a call that pauses; the pauses do not count."""
         seconds, status = 0.0, Code.ERROR.value
         try:
             while True:

@@ -67,7 +67,7 @@ class WaitForVictims(Struct, frozen=True):
 
 
 class PutOff(Struct, frozen=True):
-    """The order to try the pod again when a removal has ended, since as many are under way as may be."""
+    """The pod is tried again when a removal has ended, since the limit of removals under way is reached."""
 
 
 class WaitForBudget(Struct, frozen=True):
@@ -160,7 +160,7 @@ class PostFilterContext(Struct, frozen=True):
     kept: Kept = field(default_factory=Kept)
     """What plugins keep from one attempt to the next."""
     nominations: NominationLog | None = None
-    """Of ``nominated_pods``; None: what has changed there is not known."""
+    """The log of changes of ``nominated_pods``; None: what has changed there is not known."""
     class_key: Hashable | None = None
     """Equal for pods of one class: filters that declare what they read answer them alike. None: nothing is known."""
 

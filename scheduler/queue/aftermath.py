@@ -16,7 +16,7 @@ class Aftermath(Struct, frozen=True):
     """What the engine has to do after a change was handled."""
 
     confirmation: Confirmation | None = None
-    """What an assigned pod meant to the cache; MOVED: it runs elsewhere than was assumed."""
+    """How the cache took an assigned pod; MOVED: it runs elsewhere than was assumed."""
     reject_waiting: str = ""
     """UID of a pod that waits in Permit although it is being deleted: reject it with the message ``removed``; its
     binding cycle cleans up."""

@@ -16,7 +16,7 @@ from scheduler.queue.waking import OnlyIf
 
 
 class ClaimWrites:
-    """A part of ``EventHandlers``."""
+    """The part of ``EventHandlers`` that handles writes of claims."""
 
     def __init__(self, cache: ClusterCache, queue: SchedulingQueue) -> None:
         self._devices = cache.devices

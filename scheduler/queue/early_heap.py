@@ -162,9 +162,9 @@ class EarlyHeap(PodHeap):
         return True
 
     def failed(self, record: QueuedPod, state: Hashable, has_claims: bool = False) -> None:
-        """In this state of the cluster an attempt of this pod, which is not here, found no node; nor would one of the
-        others of its class, nor in later states, as long as it waits. ``has_claims``: its class depends on its claims,
-        too, and not on the pod alone."""
+        """Record that in this state of the cluster an attempt at this pod, which is not here, found no node; nor would
+        one at the others of its class, nor in later states, as long as it waits. ``has_claims``: its class depends on
+        its claims, too, and not on the pod alone."""
         of = self._classes.get(self._class_of(record)) if self._classes else None
         if of is not None:
             of.failed_at = state

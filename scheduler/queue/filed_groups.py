@@ -29,7 +29,7 @@ class FiledGroups:
         """The number of positions that were looked at."""
 
     def file(self, position: int, pod: PodInfo | None) -> None:
-        """The next position. ``pod``: one of the group's; None if the group has none left."""
+        """File the group at the next position. ``pod``: one of the group's; None if the group has none left."""
         self.count = position + 1
         if pod is None:
             return

@@ -138,7 +138,7 @@ class EventHandlers:
         return NOTHING
 
     def _handled(self, event: ClusterEvent) -> None:
-        """For ``event_handling_duration_seconds``: what the change in hand took so far."""
+        """Measure what the change in hand took so far, for ``event_handling_duration_seconds``."""
         if self._stopwatch is not None:
             self._queue.facts.event_took(event.label, self._stopwatch() - self._begun)
 

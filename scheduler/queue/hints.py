@@ -57,10 +57,9 @@ class Listener(Struct, frozen=True):
     keys: HintKeys | None
 
     def look_of(self, old: Observed, new: Observed) -> Hashable | None:
-        """Events of equal looks get equal answers, if they are not about the waiting pod itself. None: like no other.
-
-        A facet that raises, or that is nothing to look up by, leaves it to the hint.
-        """
+        """What the hints read of the event: equal looks get equal answers, if the events are not about the waiting pod
+        itself. None: like no other, as where a facet raises or returns what can't be hashed; then the hint is
+        called."""
         if self.facets is None:
             return None
         try:

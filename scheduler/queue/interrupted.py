@@ -17,7 +17,7 @@ _DONE = object()
 
 
 class Waking:
-    """Runs pieces of work one after the other, each in slices of ``steps_a_slice`` steps; 0: whole."""
+    """Runs pieces of work one after the other, each in slices of ``steps_a_slice`` steps; 0: each without a pause."""
 
     def __init__(self, steps_a_slice: int) -> None:
         self._steps_a_slice = steps_a_slice

@@ -17,7 +17,7 @@ from scheduler.queue.waking import OnlyIf
 
 
 class NominatedRoom(Struct, frozen=True):
-    """Announces it to the queue."""
+    """Tells the queue which room is free because a pod's nomination has ended."""
 
     _queue: SchedulingQueue
 
@@ -28,7 +28,7 @@ class NominatedRoom(Struct, frozen=True):
             self._queue.move_all(ASSIGNED_POD_DELETE, old, None, now, _at_most(old.priority))
 
     def ended(self, pod: PodInfo, node: str, now: Now) -> None:
-        """The pod counts on this node no more."""
+        """Announce the room of a pod that no longer counts on this node."""
         self._queue.move_all(ASSIGNED_POD_DELETE, pod.on_node(node), None, now, _at_most(pod.priority, but=pod.uid))
 
     def decided(self, pod: PodInfo, before: str, after: str, now: Now) -> None:

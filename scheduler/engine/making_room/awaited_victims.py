@@ -115,11 +115,11 @@ class AwaitedVictims:
 
 class ConcernedByVictim(Struct, frozen=True):
     """The waiting pods to notify of a victim that left ``node``: all but those that are nominated to another node, or
-    wait for further victims. One that has lost its nomination waits for no room any more, but for any."""
+    wait for further victims. A pod that has lost its nomination is notified of every victim."""
 
     waiting: Set[str]
     need_all: Set[str]
-    """Those of the waiting pods that are tried when all their victims are gone, and by no earlier end of one."""
+    """The waiting pods that are tried only when all their victims are gone."""
     nominator: ReadsNominations
     node: str
 
@@ -131,11 +131,13 @@ class ConcernedByVictim(Struct, frozen=True):
         return not node or (node == self.node and uid not in self.need_all)
 
     def may_concern(self, members: Mapping[str, QueuedPod]) -> bool:
-        """Preemptors that are each unlike the others are groups of one."""
+        """Whether any of these pods may be notified. Only a group of one is looked at: preemptors that are unlike all
+        others are such groups."""
         return len(members) != 1 or all(map(self, members.values()))
 
     def among(self, members: Mapping[str, QueuedPod]) -> Iterable[QueuedPod]:
-        """As of ``Only``. A thousand preemptors of one template that all wait elsewhere are not asked one by one."""
+        """The pods to notify, as of ``Only``. A thousand preemptors of one template that all wait elsewhere are not
+        asked one by one."""
         uids = members.keys()
         if uids <= self.waiting and uids <= self.nominator.uids:
             there = [info.uid for info in self.nominator.pods_for_node(self.node) if info.uid in members]

@@ -40,14 +40,14 @@ class GrantedDeletions:
         self._shown: dict[str, str] = {}
         """UID → namespace of each victim that the watch shows leaving before the answer about it has come."""
         self.counted: set[str] = set()
-        """UIDs of those that the status of the budgets can be expected to count, read only."""
+        """UIDs of the victims that the status of the budgets can be expected to count. Read only."""
 
     def __len__(self) -> int:
         return len(self._leaving)
 
     def grant(self, victim: PodInfo, budgets: Mapping[str, ApiObject], now: Now) -> None:
-        """Record a granted deletion, which the ``budgets`` do not count yet. A pod in whose namespace there is none
-        matters to none, and would be kept until the next preemption."""
+        """Record a granted deletion, which the ``budgets`` do not count yet. A pod in whose namespace there is no
+        budget is left out: it would be kept until the next preemption for nothing."""
         self.forget_old(now)
         if victim.uid in self.counted:
             return

@@ -15,7 +15,7 @@ class PutOffPods:
         self._for_budgets: dict[str, PodInfo] = {}
 
     def decided(self, pod: PodInfo, room: Room | None) -> None:
-        """An attempt at the pod has ended with this."""
+        """Record what an attempt at the pod has decided."""
         for pods, kind in ((self._for_removals, PutOff), (self._for_budgets, WaitForBudget)):
             if isinstance(room, kind):
                 # One that waits already keeps its turn.
@@ -24,7 +24,7 @@ class PutOffPods:
                 pods.pop(pod.uid, None)
 
     def gone(self, uid: str) -> None:
-        """The pod no longer waits for a node."""
+        """Forget a pod that no longer waits for a node."""
         self._for_removals.pop(uid, None)
         self._for_budgets.pop(uid, None)
 

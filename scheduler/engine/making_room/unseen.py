@@ -7,10 +7,10 @@ from scheduler.engine.machine import ReadsNominations, ReadsPods
 
 
 def room_of(uid: str, nominator: ReadsNominations, known_pods: ReadsPods) -> list[Step]:
-    """The room of a nominated pod that is gone or has ended, if its status does not name the node.
+    """The step that frees the room of a nominated pod that is gone or has ended, if its status does not name the node.
 
-    kube-scheduler 1.36 looks at the status alone. There the victims end all the same, and wake other pods; here those
-    that are left live.
+    kube-scheduler 1.36 looks at the status alone. There the victims are removed all the same, and wake other pods; here
+    those that are left stay.
     """
     node, known = nominator.nominated_node(uid), known_pods.by_uid(uid)
     if not node or known is None or known.pod.status.nominated_node_name == node:

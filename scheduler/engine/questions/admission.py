@@ -37,7 +37,7 @@ _SYSTEM_CLASSES: Final[Mapping[str, PriorityOfClass]] = {
     "system-node-critical": PriorityOfClass(2_000_001_000),
 }
 _BY_DEFAULT: Final = ""
-"""In place of a name: the class of pods that name none."""
+"""The key, in place of a name, of the class of pods that name none."""
 UNREADY: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Keys of the taints of a node that is lost."""
 _UNREADY_SECONDS: Final = 300

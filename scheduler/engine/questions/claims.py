@@ -87,7 +87,7 @@ def in_a_class(objects: ObjectStore, claim: PersistentVolumeClaim) -> Persistent
 
 
 def _claim_names(info: PodInfo) -> Iterator[str]:
-    """Of the device claims that the pod uses, those made from templates included."""
+    """The names of the device claims that the pod uses, including those made from templates."""
     for entry in info.pod.spec.resource_claims:
         if entry.resource_claim_name:
             yield entry.resource_claim_name
@@ -131,7 +131,7 @@ def _volume_claim_again(
 
 
 def _owned_by(metadata: ObjectMeta, old: PodInfo, new: PodInfo) -> ObjectMeta:
-    """With the new pod as the owner in place of the old one, and not on its way out."""
+    """The metadata with the new pod as the owner in place of the old one, and without a deletion timestamp."""
     owners = tuple(
         [
             msgspec.structs.replace(owner, uid=new.uid) if owner.uid == old.uid else owner

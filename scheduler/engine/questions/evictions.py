@@ -67,8 +67,8 @@ class BudgetInTheWay(Struct):
     turns: deque[tuple[PodInfo, str]] = field(default_factory=deque)
     """Pods that are still to leave, with their nodes."""
     missing: dict[str, None] = field(default_factory=dict)
-    """UIDs of pods that stand in for ready ones that left, or of those if there are none: what has no node is one
-    disruption less that the budget allows."""
+    """UIDs of the pods created in place of ready ones that left or, where none is created, of those that left. Each
+    that has no node leaves one disruption less that the budget allows."""
 
     def covers(self, info: PodInfo) -> bool:
         return info.namespace == self.namespace and self.selector.matches(info.labels)

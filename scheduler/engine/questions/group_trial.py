@@ -105,7 +105,7 @@ def _left_out(trial: Searched, members: Sequence[Member], may_preempt: bool) -> 
 
 
 def _said(trial: Searched, members: Sequence[Member]) -> str:
-    """The group's message, and of the members that found no node the first one's."""
+    """The group's message, and that of the first member that found no node."""
     texts = [one.message for one in trial.outcomes.values() if isinstance(one, NotPlaced)]
     if not texts or trial.result is GroupResult.ERROR:
         return trial.message

@@ -271,7 +271,8 @@ class _Ties:
 
 
 class _Unhurried:
-    """The engine's policies without the limit of removals under way: a question is about what comes of it, not when."""
+    """The engine's policies without the limit of removals under way: a question is about the outcome, not about when it
+    comes."""
 
     def __init__(self, engine: Engine, now: Now) -> None:
         self._room = engine.room

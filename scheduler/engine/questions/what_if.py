@@ -159,7 +159,7 @@ class _Prediction:
                         yield
 
     def _push_evicted(self) -> None:
-        """Those that are not yet among the pods to be tried."""
+        """Add the evicted pods to those to be tried, if they are not yet among them."""
         evicted = self._consequences.evicted
         for one in evicted[self._evicted :]:
             self._push(one.pod, EVICTED, one.node)

@@ -94,7 +94,7 @@ _OUTSIDE: Final = frozenset(
         ("random", "Random"),
     }
 )
-"""What it may name outside of the core: containers, numbers, arrays."""
+"""Classes and functions outside of the core that a checkpoint may name: containers, numbers, arrays."""
 
 
 class CheckpointError(SchedulerError):
@@ -116,7 +116,7 @@ class Generation:
         self.extenders = tuple(extenders)
 
     def places(self) -> Iterator[tuple[tuple[Any, ...], object]]:
-        """Each thing with its place: what a checkpoint says in its stead."""
+        """Each object that the configuration gives, with the place that stands for it in a checkpoint."""
         yield ("profiles", self.number), self.profiles
         for name, profile in self.profiles.items():
             yield ("profile", self.number, name), profile
@@ -200,7 +200,8 @@ class _Pickler(pickle.Pickler):
         )
 
     def _named(self, obj: Any) -> Any:
-        """What stands in a checkpoint by its place, and others of the same types."""
+        """How an object is written: by its place if a configuration gives it, by its module's name for it if it is a
+        constant, else as pickle does."""
         if obj is self._stopwatch:
             return _stopwatch_of, ()
         place = self._places.get(id(obj))
@@ -316,7 +317,7 @@ def _enums(base: type[Enum]) -> Iterator[type[Enum]]:
 
 
 def _enum_member(member: Enum) -> tuple[type[Enum], tuple[object]]:
-    """By its value. Python 3.11.2 (Debian 12) writes a call of getattr, which no checkpoint may name."""
+    """The member by its value. Python 3.11.2 (Debian 12) writes a call of getattr, which no checkpoint may name."""
     return type(member), (member.value,)
 
 

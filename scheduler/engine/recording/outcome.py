@@ -54,7 +54,7 @@ def decision_of(attempt: Attempt) -> Decision:
 
 
 def outcome_of(commands: Sequence[Command] | None) -> list[Command | Decision] | None:
-    """Cheap, and done at once: an attempt is mutable, and its evidence is reduced later."""
+    """What an input led to, in a form that stays: an attempt is mutable, and its evidence is reduced later. Cheap."""
     if commands is None:
         return None
     return [decision_of(each.attempt) if type(each) is RecordAttempt else each for each in commands]
@@ -84,7 +84,7 @@ def _named(said: Any) -> tuple[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """What msgpack has no form for."""
+    """A value for which msgpack has no form, as one for which it has."""
     if isinstance(value, PodInfo):
         return [value.key, value.uid, value.node_name]
     if isinstance(value, frozenset | set):

@@ -36,10 +36,10 @@ from scheduler.framework.profile import Profile
 
 CLASS_BYTES = 48 * 2**20
 CLASS_BYTES_A_NODE = 10
-"""What a class may take on average for each node, where that is more than CLASS_BYTES in all: those of 300 deployments
-take 10 to 20. Of classes that come in turn, a cache without room for the last one keeps none."""
+"""Bytes that a class may take on average for each node, where that is more than CLASS_BYTES in all: the classes of 300
+deployments take 10 to 20. If classes come in turn, a cache that has no room for the last of them keeps none."""
 TEMPLATE_BYTES_A_CLASS = 32 * 2**10
-"""Room for templates with each class that may be kept, some ten: of a StatefulSet each pod is a template of its own."""
+"""Room for some ten templates with each class that may be kept: each pod of a StatefulSet is a template of its own."""
 
 
 class PodClass:

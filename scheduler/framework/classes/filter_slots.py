@@ -28,7 +28,7 @@ class KnownByValue(Struct, frozen=True):
     answer: ByValue
     labels_version: int
     size: int
-    """Of the table."""
+    """The number of rows of the table."""
 
     def differs_at(self, other: KnownByValue) -> list[int] | None:
         """The ids of the values whose rows have another answer, ABSENT for rows without the label; None where all rows
@@ -87,7 +87,7 @@ class FilterSlot:
         self.codes: npt.NDArray[np.int16] | None = None
         self.counting = plugin if isinstance(plugin, CountingPlugin) else None
         self.known: KnownByValue | None = None
-        """What ``codes`` are, by the values of a label; None where they do not come from that."""
+        """The answers by the values of a label, if ``codes`` come from that; else None."""
 
     def take_from(self, other: FilterSlot) -> None:
         self.stamp, self.is_stale, self.state, self.version = other.stamp, other.is_stale, other.state, other.version

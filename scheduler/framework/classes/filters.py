@@ -60,11 +60,11 @@ class ClassFilters:
         self.first = FirstRefusals()
         """The first refusal of each row."""
         self.diagnosed: tuple[tuple[int, int] | Refusal, Diagnosis] | None = None
-        """The last diagnosis that says what the class's answers say and no more, with the versions of ``first`` and of
-        the nodes, or the ``pre_refusal``, that it is of: attempts that found the same share it."""
+        """The last diagnosis that contains the class's answers alone, shared by the attempts that find the same. Before
+        it: the versions of ``first`` and of the nodes, or the ``pre_refusal``, that it belongs to."""
         self.diagnosed_for_one: tuple[tuple[int, tuple[str, ...]], Diagnosis] | None = None
-        """The last one that says more, as of a pod beside nominated ones; with the version of the nodes, and the
-        plugins that restricted the search."""
+        """The last diagnosis that contains more, such as refusals beside nominated pods. Before it: the version of the
+        nodes, and the plugins that restricted the search."""
         self.versions_sum = 0
         """Grows when ``version_of`` a plugin does."""
         self.columns_made = 0
@@ -118,13 +118,13 @@ class ClassFilters:
         return view.rows if self.only is None else view.table.existing_rows(self.only)
 
     def keep_diagnosis(self, of: tuple[int, int] | Refusal, diagnosis: Diagnosis) -> None:
-        """``diagnosed`` from now on."""
+        """Replace ``diagnosed``."""
         if self.diagnosed is None or len(self.diagnosed[1].codes) != len(diagnosis.codes):
             self.columns_made += 1
         self.diagnosed = of, diagnosis
 
     def keep_diagnosis_for_one(self, of: tuple[int, tuple[str, ...]], diagnosis: Diagnosis) -> None:
-        """``diagnosed_for_one`` from now on."""
+        """Replace ``diagnosed_for_one``."""
         known = self.diagnosed_for_one
         self.columns_made += known is None or len(known[1].codes) != len(diagnosis.codes)
         self.diagnosed_for_one = of, diagnosis

@@ -25,7 +25,7 @@ Rows = npt.NDArray[np.integer]
 
 
 CodedRows = tuple[Rows, int]
-"""A block of rows, and the code that one plugin gives all of them; before, they had one in common, too."""
+"""A block of rows, and the code that one plugin gives all of them. Before, they all had one code, too."""
 
 MAX_FLIPS = 30
 """Single rows up to which they are counted one by one: all of 5,000 rows are counted in 14 µs."""

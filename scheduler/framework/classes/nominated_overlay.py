@@ -46,8 +46,8 @@ class Nominations(Protocol):
 
 
 _REFUSALS_KEPT = 64
-"""Different refusals that are listed, beside twice as many as there are rows, before those that none has any more are
-dropped."""
+"""How many different refusals are kept, beside twice as many as there are rows, before those that no row has any more
+are dropped."""
 
 
 class RowRefusals(Struct, frozen=True):

@@ -277,7 +277,7 @@ class SampledScores:
 
 
 def _kept_of(slot: ScoreSlot) -> tuple[object, ...]:
-    """What it depends on how the slot's shares are found: compared by identity."""
+    """What determines how the slot's shares are found: compared by identity."""
     return slot.state is SKIP, slot.by_group is None, slot.raw, slot.contribution
 
 

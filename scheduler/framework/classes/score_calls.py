@@ -45,7 +45,7 @@ def share_of(
 
 
 def kept_share(slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The same, int64, for a plugin that normalises, from its column of raw scores."""
+    """As ``share_of``, int64, for a plugin that normalises, from its column of raw scores."""
     assert isinstance(slot.raw, np.ndarray)
     return _share(slot, slot.state, slot.raw[rows], run, rows)
 
@@ -53,7 +53,8 @@ def kept_share(slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64]) -> n
 def asked_share(
     slot: ScoreSlot, run: ClassRun, rows: npt.NDArray[np.int64]
 ) -> tuple[State | Skip, npt.NDArray[np.int64] | None]:
-    """The same, int64, from what the plugin says of these rows, with its state; None if it skips."""
+    """The plugin's PreScore answer for these rows, and its weighted final scores as if no others were feasible: int64;
+    None if it skips."""
     state = pre_score(slot.plugin, run, rows)
     if state is SKIP:
         return SKIP, None

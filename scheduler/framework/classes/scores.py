@@ -270,8 +270,7 @@ class ClassScores:
         return not renormalized(slot, run, refresh.first, changed, refresh.gains)
 
     def _note_columns(self, slot: ScoreSlot, raw: Column, contribution: Column) -> None:
-        """Where the slot has got something else than a column like the one that it had, the parts of the totals are
-        others."""
+        """Note that the parts of the totals have changed, unless the slot has columns like those that it had."""
         if not (_is_alike(slot.raw, raw) and _is_alike(slot.contribution, contribution)):
             self._columns = None
             self.columns_made += 1

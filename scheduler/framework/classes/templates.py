@@ -82,13 +82,13 @@ class Templates:
         return other
 
     def peek(self, key: tuple[str, Hashable]) -> Template | None:
-        """What is known here or below."""
+        """The template that is known here or below; None without one."""
         found = self._templates.get(key)
         below = self._below() if found is None else None
         return found if below is None else below.peek(key)
 
     def number(self, combination: Hashable) -> int | None:
-        """What is known here or below."""
+        """The number that is known here or below; None without one."""
         found = self._numbers.get(combination)
         if found is not None:
             return found[0]
