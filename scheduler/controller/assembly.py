@@ -80,7 +80,7 @@ class Assembly:
         leadership = self.token or AlwaysHeld()
         self._leadership = leadership
         self._waits_to_list = settings.delay_cache_until_active and self.token is not None
-        """Until it leads, it lists and watches nothing."""
+        """Whether it lists and watches nothing until it leads."""
         self.client = client_of(settings.connection, environment)
         # Requests caused by page visitors must not delay bindings.
         self.page_client = review_client(CredentialSource(settings.connection, environment))
@@ -129,7 +129,7 @@ class Assembly:
         )
         self._was_idle = asyncio.Event()
         self._has_caught_up = asyncio.Event()
-        """Every kind was listed, and since then no write was open for once."""
+        """Whether every kind has been listed, and at some time since then no write was open."""
         self._garbage = garbage.Collector()
         self.loop.when_idle = self._when_idle
         self.statuses = self._group_statuses() if settings.keeps_group_counts and not settings.is_shadow else None

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 
 Work = Callable[[], bool]
-"""Does it and returns True; False: not possible now, and nothing has changed."""
+"""Does the work and returns True; returns False if that is not possible now, and changes nothing then."""
 
 
 class BetweenCycles:

@@ -100,7 +100,7 @@ def _checked(age: float) -> float:
 
 
 async def _log_in(source: CredentialSource) -> kopf.AiohttpSession:
-    """Our credentials, in a session that kopf then owns, so that kubeconfigs are read in one place."""
+    """Our credentials for kopf, in a session that kopf then owns: kubeconfigs are read in one place."""
     try:
         credentials = await source.load()
     except ConfigurationError as error:

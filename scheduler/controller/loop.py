@@ -111,10 +111,10 @@ class SchedulingLoop:
         self._clock = clock
         self._is_popping = True
         self._commands: list[Command] = []
-        """Of the stimuli or the decisions of the slice, in order. They leave together: deciding and sending find their
-        own code and data in the processor's caches then, and not what the other has left there."""
+        """The commands of the slice's stimuli, or of its decisions, in order. They are sent together: deciding and
+        sending then each find their own code and data in the processor's caches."""
         self._round_end: float | None = None
-        """When stimuli stop coming first; None: the inbox was empty."""
+        """The monotonic second until which stimuli come first; None: the inbox was empty."""
         self._culprit = culprit
         self.when_idle: Callable[[], None] = lambda: None
         """Called when there was no news for as long as the loop sleeps, a second at most."""
@@ -227,8 +227,8 @@ class SchedulingLoop:
         self._commands += commands
 
     def _dispatch_all(self, now: Now) -> Now:
-        """Send what has come of the stimuli, or of the decisions; returns the time after it. What follows from the
-        commands of stimuli, such as a node that is left alone, is to hold for the decisions after them."""
+        """Send the commands of the stimuli, or of the decisions; returns the time after it. What follows from the
+        commands of stimuli, such as a node to be avoided, holds for the decisions after them."""
         if not self._commands:
             return now
         commands, self._commands = self._commands, []

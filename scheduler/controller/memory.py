@@ -21,9 +21,10 @@ class InUse(NamedTuple):
     """What the process uses."""
 
     blocks: int
-    """Of Python's allocator: what objects take, but for what is longer than 512 bytes."""
+    """The number of blocks of Python's allocator in use: all objects of at most 512 bytes."""
     resident_bytes: int
-    """0 where it is unknown. A few objects may hold much that is in no block, as connections hold buffers for TLS."""
+    """Bytes of memory of the process; 0 where it is unknown. A few objects may hold much that is in no block, as
+    connections hold buffers for TLS."""
 
     @classmethod
     def now(cls) -> InUse:
@@ -33,7 +34,7 @@ class InUse(NamedTuple):
         return cls(sys.getallocatedblocks(), resident_bytes)
 
     def has_doubled_since(self, before: InUse) -> bool:
-        """Whether one of the two has: then objects in circles may be as much as all others."""
+        """Whether the blocks or the bytes have doubled: then objects in cycles may be as much as all others."""
         return self.blocks >= 2 * before.blocks or self.resident_bytes >= 2 * before.resident_bytes > 0
 
 

@@ -28,7 +28,7 @@ def without_optional(*packages: str) -> Iterator[None]:
 
 
 class _Absent:
-    """A finder of Python's import system to which packages are missing, in one thread."""
+    """A finder of Python's import system for which these packages are missing, in one thread."""
 
     def __init__(self, packages: Sequence[str], thread: int) -> None:
         self._packages = packages

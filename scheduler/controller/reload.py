@@ -107,7 +107,7 @@ class ConfigurationReloader:
         self.is_well = True
         """Whether the newest text is in force."""
         self.last: Reload | None = None
-        """Of a text that was put back to the one in force: the reload that this one came with."""
+        """The last reload. If a text was put back to the one in force, the reload that brought that one."""
         self._prepare = prepare
         self._clock = clock
         self._between_cycles = between_cycles
@@ -118,7 +118,7 @@ class ConfigurationReloader:
         self._applied: Reload | None = None
         """The reload that the text in force came with."""
         self._offered: tuple[bytes | ConfigurationError, str] | None = None
-        """What came last, with its origin: a text, or why there is none."""
+        """The last thing offered, with its origin: a text, or the error for which there is none."""
         self._wake = asyncio.Event()
 
     def offer(self, text: bytes, origin: str) -> None:

@@ -53,8 +53,8 @@ SETTLE_LOOK_SECONDS = 0.05
 REPORT_SECONDS = 3.0
 """How long the last events of the pods that waited for the start may take for it to count as over."""
 RIGHTS_SECONDS = 3.0
-"""For which the check of rights waits at most until the start is over: a right that is missing may be what the start
-waits for. 5,000 nodes and 2,000 pods take 1 s; a backlog of 10,000 pods takes 3 s."""
+"""Maximum seconds for which the check of rights waits for the end of the start: a right that is missing may be what the
+start waits for. 5,000 nodes and 2,000 pods take 1 s; a backlog of 10,000 pods takes 3 s."""
 OPERATOR_WAIT_SECONDS = 30.0
 THREAD_STOP_SECONDS = 5.0
 
@@ -145,8 +145,8 @@ class Shell(Assembly):
         self._start_election()
 
     async def _serve_pages(self) -> None:
-        """The pages' imports hold up the event loop by some 20 ms, which each pod of a backlog would notice: they wait
-        until it is placed, or until a probe or another visitor asks."""
+        """Serve the pages once the backlog is placed, or a probe or another visitor asks: their imports hold up the
+        event loop by some 20 ms, which each pod of the backlog would notice."""
         causes = {asyncio.create_task(self._start_is_over()), asyncio.create_task(self.server.visited())}
         try:
             await asyncio.wait(causes, return_when=asyncio.FIRST_COMPLETED)
@@ -245,8 +245,8 @@ class Shell(Assembly):
         await self.statuses.run()
 
     async def _start_operator_when_idle(self) -> None:
-        """kopf's import takes 0.1 s of CPU in a thread: not while the pods that waited for this start are
-        placed. An endpoint for probes is not made to wait."""
+        """Start kopf once the pods that waited for this start are placed: its import takes 0.1 s of CPU in a thread.
+        With an endpoint for probes it is started at once."""
         if not self._settings.operator.liveness_port:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(OPERATOR_WAIT_SECONDS):

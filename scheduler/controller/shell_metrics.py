@@ -151,7 +151,7 @@ def _watch_recorder(metrics: SchedulerMetrics, recorder: Recorder) -> None:
 
 
 def _watch_plugins(metrics: SchedulerMetrics) -> None:
-    """Calls of user plugins that held up everything, and their exceptions, by plugin and extension point."""
+    """Adds the calls of user plugins that were too slow, and their exceptions, by plugin and extension point."""
     for name, text, counts in (
         ("tandem_plugin_slow_calls", "Calls of user plugins of more than 100 ms.", PLUGIN_WATCH.slow_calls),
         ("tandem_plugin_errors", "Exceptions of user plugins.", PLUGIN_WATCH.errors),
@@ -164,7 +164,7 @@ def _pairs(counts: Mapping[tuple[str, str], int]) -> list[tuple[tuple[str, ...],
 
 
 def watch_serving(metrics: SchedulerMetrics, server: LateServer, journal: Journal | None) -> None:
-    """What clients of the pages, and a slow disk, were not given."""
+    """Adds what clients of the pages, and a slow disk, were refused or lost."""
     text = "Connections to the pages that were cut or refused, so that others get through."
     metrics.watch_number(
         "tandem_page_connections_cut",

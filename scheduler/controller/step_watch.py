@@ -11,7 +11,8 @@ import structlog
 
 SLOW_STEP_SECONDS: Final = 0.1
 SECONDS_BETWEEN_MARKS: Final = 0.0005
-"""At least. A mark takes 0.4 µs; what is said of a step's CPU is too much by no more than this and a slice."""
+"""Minimum seconds between two marks. A mark takes 0.4 µs; a step's CPU is overstated by no more than this and a
+slice."""
 
 Step = Callable[[str], AbstractContextManager[None]]
 """Times a named piece of work that does not await."""
@@ -46,7 +47,7 @@ class StepWatch:
         self._outermost = _Outermost(self, monotonic)
 
     def step(self, name: str) -> AbstractContextManager[None]:
-        """What times a step, to be entered at once."""
+        """A context manager that times a step, to be entered at once."""
         outermost = self._outermost
         if outermost.is_inside:
             return nullcontext()

@@ -58,7 +58,7 @@ class CoschedulingStatuses:
         self._group_of: dict[str, str] = {}
         """UID → group: a label may change."""
         self._changed: dict[str, None] = {}
-        """Unless all are looked at anyway."""
+        """Keys of the groups that have changed, unless all are looked at anyway."""
         self._has_changes = asyncio.Event()
         self._missed_some = True
         """Whether groups have changed that were not looked at, since another scheduler leads."""
@@ -75,7 +75,7 @@ class CoschedulingStatuses:
                     self._pod_left(pod)
 
     async def room(self) -> None:
-        """Returns at once: a pod is applied when it is put."""
+        """Returns at once: a pod is applied when it is put, so nothing waits."""
 
     def group_changed(self, key: str) -> None:
         if not self._missed_some:

@@ -5,4 +5,5 @@ from __future__ import annotations
 from typing import Final
 
 MAX_CONNECTIONS: Final = 100
-"""Connections of a session, of all extenders together. A call beyond them waits within its own time."""
+"""Maximum of open connections of a session, for all extenders together. A call that gets none waits for one, within its
+own time-out."""

@@ -116,5 +116,5 @@ class ExtenderCalls:
 
 
 def _asked(command: CallExtender) -> str:
-    """As kube-scheduler names a call that had no answer."""
+    """The call as kube-scheduler's messages show it where it had no answer."""
     return f'Post "{command.url}"'

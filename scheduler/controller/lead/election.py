@@ -82,7 +82,7 @@ class Election:
 
 
 class _OutageOf:
-    """The outage of another thread's event loop, which ``tell`` reaches."""
+    """The outage of another thread's event loop, to which ``tell`` passes calls."""
 
     def __init__(self, outage: Outage, tell: Callable[[Callable[[], None]], None]) -> None:
         self._outage = outage

@@ -32,7 +32,7 @@ from scheduler.objects.timestamps import format_micros
 JITTER = 1.2
 TOO_LATE: Final = "the API server did not answer within the renew deadline"
 RELEASE_TRIES: Final = 5
-"""Of a release, while each write meets a conflict."""
+"""How often a release is tried while each write meets a conflict."""
 
 log = structlog.get_logger()
 
@@ -42,7 +42,7 @@ class Claimant(Struct, frozen=True):
 
     identity: str
     annotations: Callable[[], dict[str, str]] = dict
-    """What the lease says of its holder besides."""
+    """What the Lease says of its holder besides its name."""
 
 
 class Time(Struct, frozen=True):
@@ -56,7 +56,7 @@ class Time(Struct, frozen=True):
 
 
 class SharedOutage(Protocol):
-    """An ``Outage``, wherever the elector runs."""
+    """An ``Outage``, in whichever thread the elector runs."""
 
     def report(self, text: str, what: str, error: ApiError) -> None: ...
 

@@ -46,7 +46,7 @@ MAX_LAG_SECONDS: Final = 10.0
 """Seconds that an entry waits for the thread; after longer the disk can't follow, either. Objects may have a MiB each,
 so that their number alone does not bound memory."""
 RETRY_SECONDS: Final = 30.0
-"""Seconds from a fault to the next checkpoint."""
+"""Seconds from an error to the next try of a checkpoint."""
 CLOSE_SECONDS: Final = 5.0
 
 log = structlog.get_logger()
@@ -84,7 +84,7 @@ class Recorder:
         self._waiting: SimpleQueue[list[Entry | Beginning] | None] = SimpleQueue()
         self._waiting_entries = 0
         self._awaited = 0
-        """Of the entries handed over, the number that the thread must have taken within ``MAX_LAG_SECONDS``."""
+        """How many of the entries handed over the thread must have taken within ``MAX_LAG_SECONDS``."""
         self._awaited_since = clock()
         self._is_gap = False
         self._retry_at = 0.0
@@ -115,7 +115,7 @@ class Recorder:
         log.warning("Recording: no checkpoint could be made, the segment goes on", problem=problem)
 
     def flush(self) -> None:
-        """Hands the thread what has come, and takes notice of what it found."""
+        """Hands the new entries to the thread, and reacts to errors and delays of the disk."""
         if self._buffer:
             self._waiting_entries += len(self._buffer)
             self._waiting.put(self._buffer)
@@ -133,7 +133,7 @@ class Recorder:
             self.wants_checkpoint = True
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Writes what is left and ends the segment; waits for the disk at most this long."""
+        """Writes what is left and ends the segment; waits for the disk at most ``seconds``."""
         self.flush()
         self._waiting.put(None)
         self._thread.join(seconds)
@@ -183,14 +183,14 @@ class _Disk:
         self.taken = 0
         """Entries and beginnings taken so far."""
         self.segments_taken = 0
-        """Of these the beginnings; ``is_full`` is of the last one's segment."""
+        """How many of these are beginnings; ``is_full`` is about the segment of the last one."""
         self._settings = settings
         self._about = about
         self._segment_bytes = segment_bytes
         self._counts = counts
         self._segment: SegmentWriter | None = None
         self._path = settings.folder
-        """Of the segment that is written."""
+        """The path of the segment that is written."""
         self._opened_size = 0
         self._others: list[tuple[Path, int]] = []
         self._entries: list[bytes] = []

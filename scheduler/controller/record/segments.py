@@ -37,7 +37,7 @@ HEAD, ABOUT, STATE, DATA, LAST = b"HEAD", b"ABOU", b"STAT", b"DATA", b"LAST"
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 LEVEL: Final = 1
-"""Of compression: level 6 takes five times as long and makes files a fifth smaller."""
+"""Level of compression. Level 6 takes five times as long and makes files a fifth smaller."""
 MAX_BODY_BYTES: Final[Mapping[bytes, int]] = {
     ABOUT: 2**20,
     HEAD: 64 * 2**20,
@@ -94,7 +94,7 @@ def appears_whole(path: Path) -> Iterator[BinaryIO]:
 
 
 def segment_head(about: About, beginning: Beginning) -> bytes:
-    """What a segment begins with, as it stands in the file. Raises OSError for a part that would be too large."""
+    """The beginning of a segment, as the bytes of the file. Raises OSError for a part that would be too large."""
     head, state = encode_beginning(beginning)
     parts = [MAGIC + str(VERSION).encode() + b"\n", _frame(ABOUT, msgspec.json.encode(about)), _frame(HEAD, head)]
     if state:
@@ -163,7 +163,7 @@ class Segment:
         self._file.close()
 
     def inputs(self) -> Iterator[RecordedInput]:
-        """Raises Damaged at what can't be read, after everything before it."""
+        """The recorded inputs, in order. Raises Damaged at what can't be read, after everything before it."""
         number = self.beginning.number
         while (frame := self._next()) is not None:
             kind, body = frame

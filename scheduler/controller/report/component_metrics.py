@@ -12,7 +12,7 @@ from scheduler.controller.report.instruments import CounterChild, Gauge, Histogr
 
 REQUEST_BUCKETS: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 NO_ANSWER: Final = "<error>"
-"""The code of a request without an answer."""
+"""The label ``code`` of a request without an answer."""
 
 
 class RestClientMetrics:

@@ -83,8 +83,8 @@ def configure_logs(settings: LogSettings, stream: TextIO = sys.stderr) -> None:
 
 
 def _says_more_than_we_do(record: logging.LogRecord) -> bool:
-    """Whether a library's line is worth one: kopf reports each try of each request, with the repr of its error, while
-    our own reflectors say once a minute that the API server can't be reached."""
+    """Whether a library's line is logged. kopf reports each try of each request, with the repr of its error; our own
+    reflectors log once a minute that the API server can't be reached."""
     return not (record.name.startswith("kopf") and str(record.msg).startswith("Request attempt"))
 
 
@@ -100,7 +100,7 @@ class _Timestamps:
         return event
 
     def present(self) -> str:
-        """The present time."""
+        """The present time as text."""
         now = time.time_ns()
         second, rest = divmod(now, 1_000_000_000)
         if second != self._second:

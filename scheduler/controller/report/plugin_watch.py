@@ -17,7 +17,7 @@ import structlog
 from scheduler.controller.step_watch import SLOW_STEP_SECONDS
 
 REPEAT_SECONDS: Final = 60.0
-"""Between two reports of the same line of a plugin."""
+"""Minimum seconds between two reports of the same line of a plugin."""
 MAX_PLACES: Final = 1_000
 """Lines of plugins whose last report is remembered."""
 

@@ -106,7 +106,8 @@ class Authenticator:
 
 
 def _audiences(token: str) -> tuple[str, ...]:
-    """Those that a JWT names, unverified: they only say what to ask the API server. () for any other token."""
+    """The audiences that a JWT names, unverified: they only decide what to ask the API server. () for any other
+    token."""
     try:
         text = token.split(".")[1]
         claims = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Claims)

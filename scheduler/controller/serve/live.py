@@ -26,11 +26,11 @@ from scheduler.errors import ApiError
 
 MAX_STREAMS: Final = 32
 MAX_STREAMS_OF_USER: Final = 8
-"""Views are open in several tabs and windows; behind ``tandem ui`` all users are one account."""
+"""Open streams of one user, who may have several tabs and windows; behind ``tandem ui`` all users are one account."""
 STREAM_SECONDS: Final = 45.0
 LOOK_SECONDS: Final = 0.5
 SEND_SECONDS: Final = 5.0
-"""Until a client that does not read is cut off."""
+"""Seconds until a client that does not read is cut off."""
 RETRY_MILLISECONDS: Final = 500
 MAX_DECISIONS_AT_ONCE: Final = 100
 MAX_STREAM_BYTES: Final = 16 * 2**20
@@ -141,7 +141,7 @@ class _Stream:
 
 
 def _event(name: str, data: bytes, number: int | None = None) -> bytes:
-    """JSON has no line breaks but escaped ones."""
+    """An event of a stream. JSON has no line breaks but escaped ones, so its data is one line."""
     identity = f"id: {number}\n" if number is not None else ""
     return f"event: {name}\n{identity}data: ".encode() + data + b"\n\n"
 

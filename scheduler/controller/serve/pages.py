@@ -55,7 +55,7 @@ class _Pages:
         self._memory = memory
         self._is_leading = is_leading
         self._one_at_a_time = asyncio.Semaphore()
-        """Of the long pages, so that their slices do not add up."""
+        """Held while a long page is made, so that the slices of two do not add up."""
 
     def _of_this_copy(self, page: dict[str, Any]) -> dict[str, Any]:
         return page if self._is_leading() else {"isLeading": False, **page}

@@ -163,7 +163,7 @@ def _metrics_reset() -> web.Response:
 
 
 async def _index(paths: tuple[str, ...], _request: web.Request) -> web.Response:
-    """What is served here."""
+    """The page that lists what is served here."""
     return web.json_response({"paths": list(paths)})
 
 

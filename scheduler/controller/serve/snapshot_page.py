@@ -27,12 +27,12 @@ more."""
 def snapshot_route(
     engine: Engine, history: History, about: Callable[[], About], clock: Callable[[], Now], between: BetweenCycles
 ) -> web.RouteDef:
-    """Served on the engine's event loop: the state is taken there in one step, and encoded and compressed in a
-    thread, where ``about`` is called, too."""
+    """The route of the snapshot, served on the engine's event loop: the state is taken there in one step, and encoded
+    and compressed in a thread, where ``about`` is called, too."""
     one_at_a_time = asyncio.Semaphore()
 
     async def beginning() -> Beginning:
-        """Raises CheckpointError and TimeoutError."""
+        """The engine's state between two cycles. Raises CheckpointError and TimeoutError."""
         taken: list[Beginning] = []
 
         def take() -> bool:

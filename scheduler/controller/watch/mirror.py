@@ -185,8 +185,8 @@ class Mirror:
             self._deleted = None
 
     def mend(self, missed: Sequence[tuple[ApiObject, bytes]], gone: Sequence[str]) -> list[Stimulus]:
-        """Changes that the watch has missed: objects in another version, with their JSON where it is passed on, and
-        keys of deleted ones."""
+        """The stimuli of changes that the watch has missed: objects in another version, with their JSON where it is
+        passed on, and keys of deleted ones."""
         self._count_as_known([*gone, *(one.key for one, _ in missed)])
         stimuli: list[Stimulus] = [
             ObjectDeleted(self.kind, self.known.pop(key), is_stale=True) for key in gone if key in self.known
@@ -195,8 +195,8 @@ class Mirror:
         return stimuli
 
     def _observe_all(self, changed: Sequence[tuple[ApiObject, bytes]], stimuli: list[Stimulus]) -> None:
-        """Changes without their order in time. Of claims those come first that give devices up: two claims may have had
-        a device one after the other."""
+        """Applies changes whose order in time is unknown. Claims that give devices up come first: two claims may have
+        had a device one after the other."""
         first = [change for change in changed if _allocation_of(change[0]) is None]
         others = [change for change in changed if _allocation_of(change[0]) is not None]
         for read, _ in changed:

@@ -12,7 +12,7 @@ from scheduler.errors import ApiError
 
 LIST_TIMEOUT_SECONDS: Final = 60.0
 MAX_PAGES: Final = 10_000
-"""Of one list: five million objects in full pages."""
+"""Pages of one list: five million objects in full pages."""
 
 
 class Pages:

@@ -41,7 +41,7 @@ from scheduler.objects.wire import decode_list_in_parts
 POLL_SECONDS: Final = 0.5
 READ_SECONDS: Final = 10.0
 PODS_READ: Final = 500
-"""At most in one round."""
+"""Pods that are read one by one in one round, at most."""
 LINES_LOGGED: Final = 20
 OBJECTS_A_PART: Final = 400
 """Objects compared in one step, which takes about 2 ms, a slice of the scheduling loop."""

@@ -15,7 +15,7 @@ MAX_ENDINGS: Final = 1000
 
 
 def version_of(one: ApiObject | None) -> int:
-    """0 where there is none, or no number."""
+    """The resource version as a number; 0 where there is none, or it is no number."""
     return one.version_number if one is not None else 0
 
 

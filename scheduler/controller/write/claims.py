@@ -46,7 +46,7 @@ from scheduler.objects.resource_claims import (
 
 CONFLICT_TRIES = 5
 CONFLICT_SECONDS = 0.01
-"""Before each further try, with up to a tenth more."""
+"""Seconds before each further try after a conflict, with up to a tenth more."""
 
 MAX_REMEMBERED = 64
 """Claims of which the last written version is kept, for the next pod that shares one: more than are written at once."""
@@ -172,7 +172,8 @@ class ClaimRequests:
         return await self._reserve_version(command, claim, departure, patch)
 
     async def _instead(self, patch: ClaimPatch, error: ApiError, departure: Departure) -> ResourceClaim:
-        """The same in binary form where JSON was refused for what it would damage. Raises the error otherwise."""
+        """The same patch in binary form, where JSON was refused because it would damage something. Raises the error
+        otherwise."""
         if error.status != REFUSED or not patch.addition:
             raise patch.worded(error) from error
         try:
@@ -181,7 +182,8 @@ class ClaimRequests:
             raise patch.worded(fault) from fault
 
     async def _unreserve(self, command: UnreserveClaim, departure: Departure) -> ResourceClaim:
-        """One request that names no version: what others write meanwhile is left as it is."""
+        """Remove the pod's reservation by one request that names no version: what others write meanwhile is left as it
+        is."""
         body = {
             "metadata": {"uid": command.claim.uid},
             "status": {"reservedFor": [{"$patch": "delete", "uid": command.consumer.uid}]},
@@ -359,7 +361,7 @@ async def _patiently(send: Callable[[], Awaitable[T]]) -> T:
 
 @contextlib.contextmanager
 def _worded(doing: str) -> Iterator[None]:
-    """Errors say what was being done."""
+    """Errors raised in the block say what was being done."""
     try:
         yield
     except ApiError as error:

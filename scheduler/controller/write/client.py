@@ -92,7 +92,7 @@ class ApiClient:
         self._directly = directly
         self._direct: DirectWay | None = None
         self._pools: list[HttpConnections] = []
-        """Of ``_direct``, and of those before it: requests may still be under way on them."""
+        """The connections of ``_direct``, and of the ways before it: requests may still be under way on them."""
         self._timeout_seconds = timeout_seconds
         self._limiter = limiter
         self._connections = connections
@@ -104,7 +104,7 @@ class ApiClient:
         self._loading = asyncio.Lock()
         self._loads = 0
         self._failure: ConfigurationError | None = None
-        """Of the last load."""
+        """The error of the last load of credentials; None if it succeeded."""
         self._host = ""
         self.observe: RequestObserver | None = None
         """Called for each request, on its event loop."""
@@ -135,10 +135,10 @@ class ApiClient:
         timeout_seconds: float | None = None,
         departure: Departure | None = None,
     ) -> Answer:
-        """Raises ApiError for any answer of 300 or more and for none at all. ``content_type``: of the body; where there
-        is none, of the answer that is asked for.
+        """Send a request and return its answer. Raises ApiError for any answer of 300 or more and for none at all.
 
-        A write has a ``departure``, and is fenced: LeadershipLost where the right to write is gone before it leaves.
+        ``content_type``: of the body or, where there is none, of the answer that is asked for. A write has a
+        ``departure``, and is fenced: LeadershipLost where the right to write is gone before it leaves.
         """
         if self._limiter is not None:
             await self._limiter.admit()
@@ -158,12 +158,9 @@ class ApiClient:
         return answer_of(answer)
 
     def begin(self, write: Outgoing, departure: Departure, on_end: Callable[[WriteEnd], None]) -> BegunWrite:
-        """A fenced write, for those that each pod costs: no coroutine unless something has to be waited for first, and
-        no other one to be woken with the answer.
-
-        ``on_end`` gets, once and perhaps before this returns, the answer or what ``request`` would raise; nothing more
-        after ``cancel``.
-        """
+        """Begin a fenced write without a coroutine, unless something has to be waited for first: for the writes that
+        each pod costs. ``on_end`` gets, once and perhaps before this returns, the answer or what ``request`` would
+        raise; nothing more after ``cancel``."""
         begun = BegunWrite(departure, client=self, write=write, on_end=on_end)
         way, limiter = self._direct, self._limiter
         if way is None or self._is_refresh_due() or not (limiter is None or limiter.take_now()):
@@ -279,7 +276,7 @@ class ApiClient:
         *,
         is_last: bool = False,
     ) -> AnyAnswer:
-        """Send; after a 401 once more, with the credentials loaded again, unless this ``is_last``."""
+        """Send; after a 401 send once more with the credentials loaded again, unless this ``is_last``."""
         for is_again in (True,) if is_last else (False, True):
             began, status, has_left = time.monotonic(), 0, True
             try:

@@ -38,10 +38,11 @@ IN_CLUSTER = "in-cluster configuration"
 TOKEN_LIFE_SECONDS = 60.0
 """Seconds after which token files are read again: kubelets rotate them in place."""
 EXPIRY_MARGIN_SECONDS = 300.0
-"""Before which credentials that expire are loaded again; but no more than a quarter of their life, since some live for
-less than that."""
+"""Seconds before their expiry at which credentials are loaded again; but no more than a quarter of their life, since
+some live for less than that."""
 RETRY_SECONDS = 5.0
-"""Seconds after a failed load until credentials that can expire are loaded again. None are fresh for less."""
+"""Seconds after a failed load until credentials that can expire are loaded again. Loaded ones count as fresh for at
+least that long."""
 
 
 class ClientCertificate(Struct, frozen=True):
@@ -93,7 +94,7 @@ class CredentialSource:
         self._authority_path = authority_path
         self._clock = clock
         self._plugin_seconds = plugin_seconds
-        """That an exec plugin may take; None for the usual limit."""
+        """Seconds that an exec plugin may take; None for the usual limit."""
         self._loaded_at = 0.0
         self._life: float | None = None
         self._contexts: dict[tuple[Any, ...], ssl.SSLContext] = {}

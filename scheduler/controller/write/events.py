@@ -228,7 +228,7 @@ class EventWrite(Struct, eq=False):
     tries: int = 0
     count: int = 0
     name: str = ""
-    """Of the event that is sent, and how often it had occurred then."""
+    """The name of the event that is sent, and how often it had occurred then."""
     on_sent: Callable[[Sent], None] | None = None
 
     def folded_over(self, older: Sendable) -> None:

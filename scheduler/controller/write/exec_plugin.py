@@ -18,12 +18,12 @@ from kubernetes_asyncio.config.kube_config import KubeConfigLoader
 
 LIMIT_SECONDS: Final = 60.0
 LOGIN_SECONDS: Final = 600.0
-"""The limit with a terminal, where a plugin may ask a person to log in."""
+"""Seconds that a plugin may take with a terminal, where it may ask a person to log in."""
 
 MAX_BYTES: Final = 1 << 20
-"""Of what a plugin prints; certificates and tokens have a few thousand."""
+"""Bytes that a plugin may print; certificates and tokens have a few thousand."""
 MAX_SHOWN_BYTES: Final = 4096
-"""Of a failed plugin's standard error, in the error about it."""
+"""Bytes of a failed plugin's standard error that are shown in the error about it."""
 
 _END_SECONDS: Final = 1.0
 """Seconds to wait for the end of a plugin that is killed."""
@@ -43,8 +43,8 @@ class LimitedLoader(KubeConfigLoader):
 
     limit: float
     certificate: bytes = b""
-    """Of the exec plugin, and its key, in PEM: the library would keep each version in a file of its own, and that open,
-    until the process ends."""
+    """The certificate of the exec plugin, and its key, in PEM: the library would keep each version in a file of its
+    own, and that open, until the process ends."""
     key: bytes = b""
     cert_file: str | None
     key_file: str | None

@@ -26,16 +26,17 @@ from scheduler.controller.write.http_exchange import Answer, Connection, Exchang
 
 CONNECT_SECONDS: Final = 10.0
 IDLE_SECONDS: Final = 60.0
-"""After which an unused connection is closed: load balancers forget silent ones, some within a few minutes."""
+"""Seconds after which an unused connection is closed: load balancers forget silent ones, some within a few minutes."""
 MAX_OPENING: Final = 4
 """Handshakes under way at once, while requests wait: the number of connections grows by this with each round trip. A
 handshake and a small read cost a kube-apiserver 5 ms of CPU (300 of them, loaded), and a hundred requests that reach a
 busy server together delay one another: of a thousand preemptors that wait at the start the first is bound after 1.5 to
 2.0 s, where the number doubled after 2.8 to 3.6."""
 HAPPY_EYEBALLS_SECONDS: Final = 0.25
-"""RFC 8305: after which the next address of a host is tried, too."""
+"""Seconds after which the next address of a host is tried, too (RFC 8305)."""
 CLOCK_SECONDS: Final = 0.002
-"""By how much the event loop's clock may stand before a timer's time: uvloop reads it once a turn, in milliseconds."""
+"""Seconds by which the event loop's clock may be before a timer's time: uvloop reads it once a turn, in
+milliseconds."""
 CLOSED_AS_OPENED: Final = "the server closed the connection as it was opened"
 
 
@@ -83,7 +84,7 @@ class HttpConnections:
         self._sweeper: asyncio.TimerHandle | None = None
         self._deadline_timer: asyncio.TimerHandle | None = None
         self._next_deadline = math.inf
-        """When the timer runs: no exchange has to end earlier."""
+        """When the timer runs, by the loop's clock: no exchange has to end earlier."""
         self._is_closed = False
 
     @property
@@ -131,7 +132,7 @@ class HttpConnections:
         return end
 
     async def close(self) -> None:
-        """Requests under way end with ConnectionError."""
+        """Close all connections. Requests under way end with ConnectionError."""
         self._is_closed = True
         for timer in (self._sweeper, self._deadline_timer):
             if timer is not None:
@@ -173,7 +174,7 @@ class HttpConnections:
             self._sweeper = self._loop.call_later(self._idle_seconds, self._sweep)
 
     def forget(self, exchange: Exchange) -> None:
-        """The exchange ends without having had a connection."""
+        """Drop an exchange that ends without having had a connection."""
         with suppress(ValueError):
             self._waiting.remove(exchange)
 
@@ -198,7 +199,8 @@ class HttpConnections:
         self._deadline_timer = self._loop.call_at(deadline, self._end_overdue)
 
     def _end_overdue(self) -> None:
-        """One look at all exchanges for each length of time-outs, not a timer for each exchange."""
+        """End the exchanges whose time is over, by one look at all for each length of time-outs: there is no timer for
+        each exchange."""
         self._deadline_timer, self._next_deadline = None, math.inf
         under_way = [connection.exchange for connection in self._open if connection.exchange is not None]
         present = [*under_way, *self._waiting]
@@ -266,7 +268,7 @@ class HttpConnections:
         self._open_more()
 
     def lost_one(self, connection: Connection) -> None:
-        """The connection is closed: its place is free."""
+        """Free the place of a connection that is closed."""
         self._open.discard(connection)
         with suppress(ValueError):
             self._idle.remove(connection)

@@ -14,7 +14,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from msgspec import Struct
 
 MAX_ANSWER_BYTES: Final = 16 * 2**20
-"""With its head. Objects in etcd have at most 1.5 MB, a few times that as JSON."""
+"""Maximum of an answer's bytes, head included. Objects in etcd have at most 1.5 MB, a few times that as JSON."""
 
 
 class AnswerTooLong(ConnectionError):
@@ -46,13 +46,13 @@ class Pool(Protocol):
     """What keeps the connections."""
 
     def give_back(self, connection: Connection) -> None:
-        """No exchange is on this connection any more."""
+        """Take a connection on which no exchange is any more."""
 
     def forget(self, exchange: Exchange) -> None:
-        """The exchange ends without having had a connection."""
+        """Drop an exchange that ends without having had a connection."""
 
     def lost_one(self, connection: Connection) -> None:
-        """The connection is closed."""
+        """Free the place of a connection that is closed."""
 
 
 class Exchange(Struct, eq=False):
@@ -66,18 +66,18 @@ class Exchange(Struct, eq=False):
     deadline: float = 0.0
     pool: Pool | None = None
     connection: Connection | None = None
-    """On which it has been sent."""
+    """The connection on which it has been sent."""
 
     def end(self, end: HttpEnd) -> None:
-        """How it ended. Only the first call counts."""
+        """Take how the exchange ended. Only the first call counts."""
         raise NotImplementedError
 
     def begun(self, status: int) -> None:
-        """The head of a stream is there."""
+        """Take the head of a stream."""
         raise NotImplementedError
 
     def took(self, part: bytes) -> None:
-        """A part of a stream's body."""
+        """Take a part of a stream's body."""
         raise NotImplementedError
 
     def fail(self, error: Exception) -> None:
@@ -98,7 +98,7 @@ class Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.exchange: Exchange | None = None
-        """Under way; None: no byte is expected."""
+        """The exchange under way; None: no byte is expected."""
         self.is_spoilt = False
         """Whether something has happened after which no further request may be sent on it."""
         self._pool = pool

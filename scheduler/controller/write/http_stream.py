@@ -10,7 +10,7 @@ from msgspec import field
 from scheduler.controller.write.http_exchange import Answer, Exchange, HttpEnd
 
 MAX_UNREAD_BYTES: Final = 2**18
-"""Of a body, unread: with more of them no more is taken from the socket until they are read."""
+"""Bytes of a body that may wait to be read: with more of them no more is taken from the socket."""
 
 
 class Stream(Exchange, kw_only=True):
@@ -56,7 +56,7 @@ class Stream(Exchange, kw_only=True):
         return body
 
     async def whole(self) -> Answer:
-        """An answer that is no success."""
+        """The answer, where it is not a success and so not a stream."""
         assert isinstance(self.last, Answer)
         return self.last
 

@@ -51,7 +51,7 @@ def _named(documents: Sequence[Mapping[str, Any]], section: str, name: Any, fiel
 
 
 def _is_base64(value: Any) -> bool:
-    """Line breaks may be in it."""
+    """Whether the text is base64, perhaps with line breaks."""
     try:
         base64.b64decode("".join(value.split()), validate=True)
     except (AttributeError, binascii.Error, ValueError):

@@ -39,7 +39,7 @@ MAX_EVENTS_WAITING: Final = 10_000
 ``MAX_WAIT_SECONDS``, and the oldest would be dropped."""
 
 LOOK_SECONDS: Final = 0.1
-"""Between two looks for the oldest of the timely writes: at 10,000 of them a look takes 0.5 ms."""
+"""Seconds between two looks for the oldest of the timely writes: at 10,000 of them a look takes 0.5 ms."""
 
 
 class Rank(IntEnum):
@@ -90,7 +90,7 @@ W = TypeVar("W", bound=Paced)
 class State(Enum):
     QUEUED = "queued"
     PARKED = "parked"
-    """Behind another write of its key."""
+    """Waits behind another write of its key."""
     UNDER_WAY = "under way"
     RESTING = "resting"
     """Was under way without success, and is queued again by ``resume``."""
@@ -132,7 +132,7 @@ class _Lane(Generic[W]):
 
     @property
     def since(self) -> float:
-        """When the one was offered that ``take`` would return."""
+        """When the write was offered that ``take`` would return."""
         return next(iter((self._continuing or self._beginning).values())).since
 
     @property
@@ -266,7 +266,7 @@ class Pacing(Generic[W]):
             self._fold_resting(slot, line[1])
 
     def _fold_resting(self, slot: Slot[W], newer: Slot[W]) -> None:
-        """As ``offer``, for a write that came while the one that rests now was under way."""
+        """As ``offer``, for a write that came while the one that is resting now was under way."""
         folded = newer.write.folded_over(slot.write)
         if folded is None:
             return
