@@ -236,11 +236,8 @@ class AffinityTerms:
                 self._drop_if_unused(key, term)
 
     def hold(self, info: PodInfo) -> None:
-        """Know the required anti-affinity terms of a nominated pod, without counting them.
-
-        A pod's class is made of the terms that match it. What a nominated pod brings along must tell classes apart
-        before that pod is placed.
-        """
+        """Keep the required anti-affinity terms of a nominated pod, without counting them. A pod's class is made of the
+        terms that match it: those of a nominated pod must tell classes apart before that pod is placed."""
         for term in terms_of(info).anti_affinity:
             self._writable((TermKind.REQUIRED_ANTI_AFFINITY, term)).holders += 1
             self._tick()

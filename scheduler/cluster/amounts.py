@@ -19,11 +19,11 @@ from scheduler.objects.quantity import MAX_INT64, MIN_INT64
 Column = npt.NDArray[np.int64]
 
 MAX_ASKED_BYTES = 8 * 2**20
-"""128 resources on 8,192 rows. Making a column from at most 64 rows takes 4 µs; a cycle asks for each resource of its
-pod some four times."""
+"""Bytes of columns that are kept because they were asked for: 128 resources on 8,192 rows. Making a column from at most
+64 rows takes 4 µs; a cycle asks for each resource of its pod some four times."""
 
 _TURN = 2**64
-"""What int64 arithmetic counts modulo."""
+"""The modulus of int64 arithmetic."""
 
 
 class Amounts:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 KEPT: Final = 16
-"""Changes that are kept at least, at most twice as many: between two decisions of a class there is one, its own pod."""
+"""Changes that are kept at least, and at most twice as many. Between two decisions of a class there is one, its own
+pod."""
 
 
 class RowChange(NamedTuple):
     version: int
-    """Of the counter, with this change."""
+    """The counter's version with this change."""
     row: int
     sign: int
     """+1: a pod came to the row, -1: one left it."""
@@ -19,8 +20,8 @@ class RowChange(NamedTuple):
 
 
 class ChangeLog:
-    """``version``: of the counter before the first change. Versions are never used twice, not even by forks, so that
-    one of another history is not found."""
+    """The last changes of a counter. ``version``: the counter's before the first change. Versions are never used twice,
+    not even by forks, so that one of another history is not found."""
 
     __slots__ = ("_before", "_changes")
 

@@ -26,8 +26,8 @@ class ForkableDict(dict[K, V], Generic[K, V]):
     def __init__(self) -> None:
         super().__init__()
         self._forks: list[ref[_Fork[K, V]]] = []
-        """Those that have died are dropped at the next write. Not by a callback: the garbage collector would call it in
-        the middle of any other step."""
+        """Weak references to the forks. Those that have died are dropped at the next write, and not by a callback: the
+        garbage collector would call it in the middle of any other step."""
         self._private: set[K] | None = None
         """The keys whose values no other side holds; None: all of them, since nothing was forked, or no fork
         lived at the last write."""
@@ -94,7 +94,7 @@ class ForkableDict(dict[K, V], Generic[K, V]):
         return [each for each in self._forks if each() is not None]
 
     def _hand_down(self, key: K) -> None:
-        """Before the key changes: forks keep what they see."""
+        """Hand the key's value to the forks before it changes: they keep what they see."""
         before = self.get(key, _NONE) if self._forks else _NONE
         has_dead = False
         for each in self._forks:
@@ -123,7 +123,8 @@ class _Fork(ForkableDict[K, V]):
         self._length = len(below)
 
     def _keep(self, key: K, before: V) -> None:
-        """The key is about to change below. That changes nothing here, nor in forks of this one."""
+        """Keep the value of a key that is about to change below. That changes nothing here, nor in forks of this
+        one."""
         if not dict.__contains__(self, key) and key not in self._gone:
             if before is _NONE:
                 self._gone.add(key)

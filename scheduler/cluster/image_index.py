@@ -30,7 +30,7 @@ class ImageState(Struct):
         return ImageState(self.size_bytes, set(self.rows), self.version, self._array, set(self._moved))
 
     def put(self, row: int, is_held: bool, version: int) -> None:
-        """The row holds the image now, or no longer."""
+        """Note that the row holds the image now, or no longer."""
         if is_held:
             self.rows.add(row)
         else:
@@ -70,7 +70,7 @@ class ImageIndex:
         return tuple([0 if state is None else state.version for state in found])
 
     def change(self, row: int, old: Node | None, new: Node | None) -> None:
-        """The row has another version of its node, a node, or none any more."""
+        """Note that the row has another version of its node, a node, or none any more."""
         if (old.status.images if old is not None else ()) == (new.status.images if new is not None else ()):
             return
         before = _sizes(old)

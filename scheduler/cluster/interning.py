@@ -14,7 +14,7 @@ ABSENT = 0
 """The id of "no value"; real ids start at 1, so that a table of answers by id has a place for it."""
 
 _FEW_IDS = 64
-"""Fewer are never given back."""
+"""Interners with fewer ids are never compacted."""
 
 
 class Interner(Generic[T]):

@@ -13,9 +13,9 @@ from scheduler.cluster.longer import longer
 Ids = npt.NDArray[np.int32]
 
 _BYTES_PER_VALUE = 150
-"""Places in a list, in a dict and in two arrays; the text itself is the node's."""
+"""Bytes of a value's places in a list, in a dict and in two arrays; the text itself is the node's."""
 _UNUSED_TEXTS = 64
-"""Texts that are no node's any more, beyond as many as are, with which a column is made again."""
+"""Texts that no node has any more, beyond as many as nodes have, from which on a column is made again."""
 
 
 class _Texts:
@@ -39,7 +39,7 @@ class _Texts:
         return number
 
     def as_integers(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """Each as a base-10 int64, as Go's ParseInt reads it, 0 where it is none; and whether it is one."""
+        """Each text as a base-10 int64, as Go's ParseInt reads it, 0 where it is none; and whether it is one."""
         read = [int64(text) for text in self.all[len(self._numbers) :]]
         if read:
             self._numbers = np.append(self._numbers, np.array([number or 0 for number in read], np.int64))
@@ -56,17 +56,17 @@ class LabelColumn:
 
     def __init__(self, ids: Ids, texts: _Texts, text_of: npt.NDArray[np.int64]) -> None:
         self.ids = ids
-        """Of the value of each row, ABSENT where a node lacks the key."""
+        """The id of each row's value, ABSENT where a node lacks the key."""
         self._texts = texts
         self._text_of = text_of
-        """By id, the number of its text; ABSENT's is none."""
+        """By id, the number of its text; the entry of ABSENT is no number."""
         self._id_of: npt.NDArray[np.int64] | None = None
-        """By the number of a text; ABSENT where no node has it."""
+        """By the number of a text, its id; ABSENT where no node has it."""
         self._integers: tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]] | None = None
         self._rows_by_id: tuple[Ids, list[int]] | None = None
         """The rows in the order of their values, and where those of each value end."""
         self.is_unique = int(np.count_nonzero(ids)) == len(text_of) - 1
-        """No two nodes share a value."""
+        """Whether no two nodes share a value."""
         self._weigh()
 
     @classmethod

@@ -23,12 +23,13 @@ from scheduler.cluster.label_column import LabelColumn
 Labels = Mapping[str, str]
 
 MAX_BYTES = 32 * 2**20
-"""Of kept columns: some 40 keys that tell 5,000 nodes apart, or hundreds of few values."""
+"""Bytes of kept columns: some 40 keys whose values differ on all of 5,000 nodes, or hundreds of keys with few
+values."""
 MAX_BYTES_A_NODE = 1_600
-"""Ten keys that tell all nodes apart: 160 MB with 100,000 nodes. Of columns that are asked for in turn, a limit without
-room for the last one keeps none."""
+"""Bytes of kept columns for each node, where that is more: ten keys whose values differ on all nodes, 160 MB with
+100,000 nodes. If columns are asked for in turn, a limit without room for the last of them keeps none."""
 MAX_NARROW_ROWS = 16
-"""Rows with a key that are listed one by one."""
+"""Rows that are listed one by one, for a key that no more rows have."""
 
 _NO_LABELS: dict[str, str] = {}
 
@@ -55,7 +56,7 @@ class LabelColumns:
         self._absent = _EMPTY_COLUMN
 
     def put(self, row: int, labels: Labels) -> None:
-        """The node of a row has these labels now."""
+        """Note that the node of a row has these labels now."""
         while len(self._labels) <= row:
             self._labels.append(_NO_LABELS)
         before = self._labels[row]
@@ -77,7 +78,7 @@ class LabelColumns:
                 self._note_change(key, row)
 
     def drop(self, row: int) -> None:
-        """The row has no node any more."""
+        """Note that the row has no node any more."""
         self.put(row, _NO_LABELS)
 
     def narrow_rows(self, key: str) -> tuple[int, ...] | None:
@@ -135,7 +136,7 @@ class LabelColumns:
         return self._bytes
 
     def check(self, labels: Sequence[Labels | None]) -> bool:
-        """Whether rows and columns are as these labels, one a row, say."""
+        """Whether rows and columns agree with these labels, one a row."""
         for row, expected in enumerate(labels):
             found = self._labels[row] if row < len(self._labels) else _NO_LABELS
             if found != (expected or _NO_LABELS):
@@ -149,7 +150,7 @@ class LabelColumns:
         return narrow | self._wide == counts and not narrow.keys() & self._wide.keys()
 
     def _join(self, key: str, row: int) -> None:
-        """A key that is not wide has come to the row."""
+        """Note that the row has a key that is not wide."""
         rows: tuple[int, ...] = self._rows_of.get(key, ())
         if len(rows) < MAX_NARROW_ROWS:
             self._rows_of[key] = tuple(sorted((*rows, row)))
@@ -228,7 +229,7 @@ class LabelColumns:
 
 
 class _Taken(LabelColumns):
-    """Of a few rows of another's, which stays as it is while this is used."""
+    """The labels of a few rows of another one, which does not change while this is used."""
 
     def __init__(self, source: LabelColumns, rows: Sequence[int]) -> None:
         super().__init__()

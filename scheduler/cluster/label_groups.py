@@ -14,7 +14,7 @@ GroupKey = tuple[str, Labels]
 ANY_LABEL = ("", "")
 """In the place of a label: every group of the namespace."""
 MANY_LABELS = ("", "many")
-"""Likewise: those that are compared with every selector."""
+"""In the place of a label: the groups that are compared with every selector."""
 MAX_FILED_LABELS: Final = 1_000
 """A group with more labels is filed under none of them: 55,000, which one pod can have, take 50 ms to file."""
 
@@ -26,7 +26,7 @@ class LabelGroup:
 
     def __init__(self, key: GroupKey, labels: Mapping[str, str]) -> None:
         self.key = key
-        """The very object that it is filed under: a dictionary compares another one label by label."""
+        """The very object under which it is filed: a dictionary compares another one label by label."""
         self.labels = labels
         self.rows: dict[int, int] = {}
         """Pods on each row, terminating ones included."""

@@ -53,7 +53,7 @@ _USUAL = slice(0, len(USUAL_RESOURCES))
 _PUBLIC_COLUMNS = (*INT64_COLUMNS, "exists", "unschedulable", "taint_set", "feature_set", "row_version")
 
 _NOTHING = ResourceVector()
-"""What a row without a node offers: its columns are 0."""
+"""The amounts that a row without a node offers: its columns are 0."""
 
 
 class _Cut(Generic[Item]):
@@ -127,7 +127,7 @@ class NodeColumns:
         self._offers: dict[str, Offer] = {}
         self._usual_offer: Offer | None = None
         self._always: dict[str, tuple[Int64Column, Int64Column]] = {}
-        """What ``amounts`` says of USUAL_RESOURCES."""
+        """The answer of ``amounts`` for USUAL_RESOURCES."""
 
     def _put_matrix(self, matrix: Block) -> None:
         """``matrix``: one line each of INT64_COLUMNS, perhaps without the last ones."""
@@ -198,14 +198,14 @@ class NodeColumns:
         return frozenset(self._allocatable.names).union(self._requested.names)
 
     def offer(self, resource: str, allocatable: Int64Column) -> Offer:
-        """What is worked out about the column of a resource, as long as no node offers something else."""
+        """What is computed from the allocatable amounts of a resource, kept until a node offers something else."""
         offer = self._offers.get(resource)
         if offer is None or offer.version != self.allocatable_version or len(offer.divisor) != self.size:
             offer = self._offers[resource] = Offer(allocatable, self.allocatable_version)
         return offer
 
     def usual_offer(self) -> Offer:
-        """The same about the lines of USUAL_RESOURCES."""
+        """The same for the lines of USUAL_RESOURCES."""
         offer = self._usual_offer
         if offer is None or offer.version != self.allocatable_version or offer.divisor.shape[1] != self.size:
             offer = self._usual_offer = Offer(self._matrix[_USUAL, : self.size], self.allocatable_version)
@@ -250,7 +250,7 @@ class NodeColumns:
             self._taint_set[row] = self.vocabulary.taints.intern(taints) if taints else ABSENT
 
     def _put_allocatable(self, row: int, old: Node | None, node: Node) -> None:
-        """Write the amounts that are others: each column is a place in memory of its own."""
+        """Write the amounts that have changed: each column is a place in memory of its own."""
         arrays = self._arrays
         offered = allocatable_of(node)
         before = _NOTHING if old is None else allocatable_of(old)
@@ -299,7 +299,7 @@ class NodeColumns:
                 self._requested.add(name, row, sign * amount)
 
     def _charge_all(self, rows: Int64Column, infos: Sequence[PodInfo]) -> None:
-        """``_charge`` of a pod for each entry of ``rows``, in which a row may be several times."""
+        """Charge a pod, as ``_charge`` does, for each entry of ``rows``, in which a row may be several times."""
         arrays = self._arrays
         charged = [info.charged for info in infos]
         non_zero = [info.non_zero for info in infos]
@@ -331,7 +331,7 @@ class NodeColumns:
             setattr(self, attribute, longer(getattr(self, attribute), more))
 
     def _uncut(self) -> None:
-        """Forget the public columns: the arrays, or how much of them is in use, are others."""
+        """Forget the public columns, since the arrays, or how much of them is in use, have changed."""
         own = self.__dict__
         for name in _PUBLIC_COLUMNS:
             own.pop(name, None)

@@ -29,11 +29,12 @@ NEEDS_LABEL = (Operator.IN, Operator.EXISTS, Operator.GREATER, Operator.LESS)
 
 
 _REQUIREMENTS_A_SLICE = 500
-"""A requirement is looked up for all rows at once: 20 to 50 µs with 5,000 of them, so a slice takes 10 to 25 ms."""
+"""Requirements in a slice: each is looked up for all rows at once, 20 to 50 µs with 5,000 of them, so a slice takes 10
+to 25 ms."""
 
 
 def term_pace() -> Pace:
-    """Steps are requirements that are looked up for all rows at once."""
+    """The pace of a search whose steps are requirements, each looked up for all rows at once."""
     return Pace(_REQUIREMENTS_A_SLICE)
 
 

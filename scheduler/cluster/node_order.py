@@ -32,13 +32,13 @@ class NodeOrder:
         self._zone_of: dict[int, tuple[str, str]] = {}
         self._rows: npt.NDArray[np.int64] | None = None
         self._is_shared = False
-        """A fork has, or had, the same dicts: they are copied before they change."""
+        """Whether a fork has, or had, the same dicts: they are copied before they change."""
 
     def __len__(self) -> int:
         return len(self._zone_of)
 
     def put(self, row: int, labels: Mapping[str, str]) -> None:
-        """A node is on ``row`` with these labels; keeps its place unless its zone changed."""
+        """Note that a node is on ``row`` with these labels; it keeps its place unless its zone has changed."""
         key = zone_key(labels)
         before = self._zone_of.get(row)
         if before == key:

@@ -19,7 +19,7 @@ CHANGES_KEPT = 4096
 
 
 class TermHolder(Protocol):
-    """Must know the affinity terms of nominated pods, although these count nowhere: ``affinity_terms.py``."""
+    """Keeps the affinity terms of nominated pods, although these count nowhere: ``affinity_terms.py``."""
 
     def hold(self, info: PodInfo) -> None: ...
 
@@ -49,8 +49,8 @@ class Nominator:
         self._changed_nodes: list[str] = []
         self._first_change = 0
         self.identity = object()
-        """Of the log of changes: a reader that remembers a version remembers this, too, since a fork's changes are
-        others."""
+        """The identity of the log of changes. A reader that remembers a version remembers this, too, since a fork's
+        changes are others."""
 
     # --- our own pods -------------------------------------------------------------------------------------------------
 
@@ -77,8 +77,8 @@ class Nominator:
             self.nominate(info, node)
 
     def update(self, old: PodInfo | None, new: PodInfo) -> None:
-        """The watch shows a change of a waiting pod: its status counts, but an update that was under way before our own
-        nomination was written (no node before, none after) leaves that one alone."""
+        """Apply a change of a waiting pod that the watch shows: its status counts. But an update that was under way
+        before our own nomination was written (no node before, none after) leaves that one alone."""
         node = new.pod.status.nominated_node_name
         if not node and (old is None or not old.pod.status.nominated_node_name):
             node = self._node_of.get(new.uid, "")
@@ -103,7 +103,7 @@ class Nominator:
     # --- pods of other schedulers -------------------------------------------------------------------------------------
 
     def observe_foreign(self, info: PodInfo) -> None:
-        """A pod of another scheduler, where those count too (``nominations: all``): its status is all we know."""
+        """Nominate a pod of another scheduler as its status says, where those count too (``nominations: all``)."""
         node = "" if info.node_name or info.pod.is_finished else info.pod.status.nominated_node_name
         if not node:
             self.forget_foreign(info.uid)

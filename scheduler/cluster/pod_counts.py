@@ -28,12 +28,12 @@ from scheduler.objects.selectors import Selector
 from scheduler.objects.steps import Pace, Steps
 
 MAX_BYTES: Final = 128 * 2**20
-"""Of counts kept as arrays: of 16,000 selectors at 5,000 nodes, 1,000 at 100,000."""
+"""Bytes of counts kept as arrays: those of 16,000 selectors at 5,000 nodes, 1,000 at 100,000."""
 
 Counts = npt.NDArray[np.int64]
 Query = tuple[Namespaces, Selector]
 NO_QUERY: Final = 0
-"""The id of no query: its version is never the same twice."""
+"""An id of no query: its version is never the same twice."""
 
 __all__ = ["ALL_NAMESPACES", "Counts", "Namespaces", "PodCounts"]
 
@@ -91,7 +91,7 @@ class PodCounts:
         """Grows with every change of any query's version; once a query was evicted or never kept, with every change of
         a pod."""
         self.evictions = 0
-        """How many ids mean nothing any more."""
+        """How many ids are no longer valid."""
         self._is_asked_directly = False
         """Whether any pod group may have been counted for a query that has no counter."""
         self._made = 0
@@ -120,7 +120,7 @@ class PodCounts:
         return self.live_tally(query_id).array(self._table.size)
 
     def tally(self, query_id: int) -> RowCounts:
-        """The same as ``counts`` for who adds up by domain. Read it only."""
+        """The same as ``counts``, for adding up by domain. Read it only."""
         counter = self._counters[query_id]
         if counter.all is None:
             counter.all = self._recount(query_id, live_only=False)

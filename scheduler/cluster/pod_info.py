@@ -105,7 +105,7 @@ class PodInfo:
         self._requests: ResourceVector | None = None
         self._required_node_affinity: RequiredNodeAffinity | None = None
         self._preferred_node_terms: tuple[PreferredTerm, ...] | None = None
-        """Only once ``parse_in_steps`` has parsed them."""
+        """The parsed terms, once ``parse_in_steps`` has parsed them; else None."""
         self._score_requests: ResourceVector | None = None
         self._terms_of_nodes: TermIndex | None = None
         self._tolerations: tuple[bool, TolerationIndex] | None = None
@@ -133,7 +133,7 @@ class PodInfo:
         return other
 
     def arithmetic(self) -> Arithmetic | None:
-        """All of it; None where the pod's status counts, too (a resize in place)."""
+        """All that is worked out from the pod's spec; None where its status counts, too (a resize in place)."""
         if self.has_own_amounts:
             return None
         return Arithmetic(
@@ -221,7 +221,7 @@ class PodInfo:
         return _has_labels(required, labels) and terms.matches(labels, name)
 
     def _indexed_terms(self) -> TermIndex | None:
-        """None where they are few."""
+        """The required terms, indexed; None where they are few."""
         selector = self.required_node_affinity.selector
         if selector is None or len(selector.terms) <= MAX_REMEMBERED_TERMS:
             return None
@@ -335,7 +335,7 @@ class PodInfo:
 
     @property
     def has_affinity(self) -> bool:
-        """Has inter-pod affinity or anti-affinity at all, even an empty one."""
+        """Whether it has inter-pod affinity or anti-affinity at all, even an empty one."""
         affinity = self.pod.spec.affinity
         return affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)
 

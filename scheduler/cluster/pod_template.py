@@ -28,7 +28,8 @@ _ENCODER = msgspec.json.Encoder(order="sorted")
 
 
 MAX_BRIEF_BYTES: Final = 64 * 2**10
-"""Of a template as JSON. An attempt takes up to 0.4 µs a byte of it: of terms of preferred inter-pod affinity."""
+"""Bytes of a template as JSON beyond which its pods are large. An attempt takes up to 0.4 µs a byte: where they are
+terms of preferred inter-pod affinity."""
 
 
 class _Latest:

@@ -15,7 +15,7 @@ TOO_MANY = "not eligible due to too many preemptions running."
 DISRUPTION_TARGET = "DisruptionTarget"
 PREEMPTED_BY_SCHEDULER = "PreemptionByScheduler"
 EVICTED = "EvictionByEvictionAPI"
-"""What the API server puts in its place where victims leave by eviction."""
+"""The condition's reason that the API server writes instead, where victims leave by eviction."""
 
 
 def why_not_eligible(context: PostFilterContext, policy: PreemptionPolicy) -> str:

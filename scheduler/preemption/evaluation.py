@@ -75,17 +75,17 @@ class PreemptionEvidence(Struct, frozen=True):
 
     eligible: bool
     message: str = ""
-    """What preemption adds to the fit error, "" if it chose a node."""
+    """The text that preemption adds to the fit error; "" if it chose a node."""
     candidates: tuple[Candidate, ...] = ()
     refusals: tuple[tuple[Refusal, tuple[str, ...]], ...] = ()
-    """Why not the other nodes that were tried: each refusal with the names of its nodes."""
+    """The refusals of the other nodes that were tried, each with the names of its nodes."""
     equals: tuple[Candidate, ...] = ()
-    """Those that no criterion tells apart, the chosen one first."""
+    """The candidates that no criterion tells apart, the chosen one first."""
     criterion: Criterion | None = None
-    """What decided."""
+    """The criterion that decided."""
     nominated_node: str = ""
     victims: tuple[PodInfo, ...] = ()
-    """Of the nominated node, most important first. Those that terminate already are among them."""
+    """The victims on the nominated node, most important first; those that terminate already are among them."""
     faults: tuple[str, ...] = ()
     """See ``Candidates``: they cost time, but change no answer."""
 
@@ -111,10 +111,8 @@ def evaluate(
     policy: PreemptionPolicy = UPSTREAM_POLICY,
     columns: PodColumns | None = None,
 ) -> PostFilterAnswer:
-    """Success nominates a node, with the victims in the evidence; nothing has been removed yet.
-
-    ``columns``: what attempts keep for each other; without, each node is tried by itself.
-    """
+    """The answer of one attempt at preemption. Success nominates a node, with the victims in the evidence; nothing has
+    been removed yet. ``columns``: what attempts keep for each other; without, each node is tried by itself."""
     begun = run_to_end(begin_in_steps(context, extent, policy, columns))
     return begun if isinstance(begun, PostFilterAnswer) else conclude(context, begun, policy)
 
@@ -122,7 +120,8 @@ def evaluate(
 def begin_in_steps(
     context: PostFilterContext, extent: Extent, policy: PreemptionPolicy, columns: PodColumns | None = None
 ) -> Steps[PostFilterAnswer | Candidates]:
-    """At least one candidate, or the answer that ends the attempt. It pauses where many nodes or pods are looked at."""
+    """The candidates, at least one, or the answer that ends the attempt. Pauses where many nodes or pods are looked
+    at."""
     answer = _not_eligible(context, policy) or _in_vain(context, policy)
     if answer is not None:
         return answer
@@ -140,13 +139,14 @@ def _not_eligible(context: PostFilterContext, policy: PreemptionPolicy) -> PostF
 
 
 class _VainAnswers:
-    """Answers to pods that outrank no placed pod: those that fail alike share the codes of their diagnosis."""
+    """The answers to pods that outrank no placed pod, shared by those that fail alike, whose diagnosis has the same
+    codes."""
 
     __slots__ = ("_answers",)
 
     def __init__(self) -> None:
         self._answers: dict[int, tuple[Diagnosis, int, PostFilterAnswer]] = {}
-        """By the identity of the codes, which live as long as their entry; with the number of nodes."""
+        """By the identity of the codes, which are kept alive with their entry; and the number of nodes."""
 
     def of(self, context: PostFilterContext, policy: PreemptionPolicy) -> PostFilterAnswer:
         diagnosis, nodes = context.diagnosis, context.view.total_nodes
@@ -228,7 +228,8 @@ def conclude(context: PostFilterContext, candidates: Candidates, policy: Preempt
 
 
 def _nothing_found(context: PostFilterContext, candidates: Candidates) -> PostFilterAnswer:
-    """The nomination is cleared, since no node can be made to fit; unless plugins failed, then nothing is known."""
+    """The answer without a candidate. The nomination is cleared, since no node can be made to fit; unless plugins
+    failed, for then nothing is known."""
     refusals = _by_refusal(context, candidates.refused)
     errors = list(dict.fromkeys(refusal.message for refusal, _ in refusals if refusal.code is Code.ERROR))
     if errors:
@@ -251,7 +252,8 @@ def _by_refusal(context: PostFilterContext, refused: RefusedRows) -> tuple[tuple
 
 
 def _in_full(refusal: Refusal) -> Refusal:
-    """An error that a filter plugin answered with says whose it is, as it does in a filter round."""
+    """An error that a filter plugin answered, with the plugin's name in its text, as in a filter round; another refusal
+    as it is."""
     if refusal.code is not Code.ERROR or not refusal.plugin:
         return refusal
     return failure(failed_at("Filter", refusal.plugin, refusal.message)).by(refusal.plugin)

@@ -98,7 +98,7 @@ class RowAnswers:
     def __init__(self, shared: tuple[object, ...], now: int, *, is_plain: bool) -> None:
         self._shared = shared
         self._is_plain = is_plain
-        """No filter keeps account of pods: of those of a row, answers depend on the amounts alone."""
+        """Whether no filter counts pods: then the answers for a row depend on the amounts of its pods alone."""
         self._since = now
         self._codes = np.zeros(0, np.int32)
         """Row → UNKNOWN, CANDIDATE, or the number of a refusal."""
@@ -112,11 +112,11 @@ class RowAnswers:
         self.silent: tuple[AskedFilter, ...] = ()
         """The plugins that count pods and tell no facts."""
         self._said = np.zeros(0, np.int64)
-        """Row → their answers for which the result holds, as a number."""
+        """Row → the silent plugins' answers for which the result holds, as a number."""
         self._saying: Rows | None = None
-        """Row → their present answers; None = there is no such plugin."""
+        """Row → the silent plugins' present answers; None: there is no such plugin."""
         self._likeness = NO_CLAIMS
-        """That of the present attempt."""
+        """The likeness of the present attempt."""
         self._parts = PartsOfRows()
         self._own_rows: set[int] = set()
         """Rows on which other pods' results do not hold for the present pod."""
@@ -242,7 +242,7 @@ class RowAnswers:
         return codes
 
     def _write(self, rows: Rows, codes: Codes, columns: _Columns) -> None:
-        """Write down these codes, with what they hold for."""
+        """Store these codes, with what they hold for."""
         self._codes[rows] = codes
         self._facts.keep(rows)
         self._versions[rows] = self._versions_in(columns)[rows]
@@ -268,7 +268,7 @@ class RowAnswers:
 
     @property
     def is_full(self) -> bool:
-        """Whether it has more different refusals than are cached, so that it is to be made again."""
+        """Whether it has more different refusals than are cached, and must be made again."""
         return len(self._refusals) > _MAX_REFUSALS
 
     def answer(self, row: int, code: int, columns: _Columns) -> Answer | None:
@@ -283,7 +283,7 @@ class _FiltersOfClass(Struct, frozen=True):
     source: tuple[Sequence[FilterPlugin], Mapping[str, State | Skip]]
     filters: WaveFilters | None
     alike: tuple[State, ...] = ()
-    """States of those whose answers their likeness describes."""
+    """The states of the filters whose answers their likeness describes."""
     parts: tuple[object, ...] = ()
     """The plugins, and the states of those that look at nothing but the row and their state."""
 
@@ -347,14 +347,14 @@ class KeptAnswers:
 
 
 def _class_of(trial: Trial) -> Hashable | None:
-    """Of a pod whose class is not known, the template says as much."""
+    """The key of the pod's class or, where that is not known, of its template, which says as much."""
     known = trial.context.class_key
     return template_key(trial.pod) if known is None else known
 
 
 def _looks_at_the_row_alone(one: AskedFilter) -> bool:
-    """What else it looks at is in its state, and another state is another object; but for EMPTY_STATE, which it has
-    where no PreFilter of its own is asked."""
+    """Whether the filter looks at the row and its state alone. What else it reads is in its state, and another state is
+    another object; but not EMPTY_STATE, which it has where no PreFilter of its own is asked."""
     traits = traits_of(one.plugin)
     is_shared = traits.is_declared and (one.state is not EMPTY_STATE or not traits.has_stamp)
     return is_shared and not one.counts_pods

@@ -26,13 +26,13 @@ class KeptFacts:
     def __init__(self) -> None:
         self._of_all: tuple[object, ...] = ()
         self._present: Mapping[Hashable, FactColumn] = {}
-        """Those of the present attempt."""
+        """The row facts of the present attempt."""
         self._kept: dict[Hashable, FactColumn] = {}
         self._size = 0
 
     def begin(self, counting: Sequence[AskedFilter], view: View) -> tuple[tuple[AskedFilter, ...], bool]:
-        """Begin an attempt whose filters that count pods these are; returns those that tell no facts, and whether
-        results that are kept may hold on."""
+        """Begin an attempt with these filters that count pods. Returns those that tell no facts, and whether kept
+        results may still hold."""
         of_all: list[object] = []
         present: dict[Hashable, FactColumn] = {}
         silent: list[AskedFilter] = []
@@ -66,7 +66,7 @@ class KeptFacts:
         return same
 
     def keep(self, rows: Rows) -> None:
-        """These rows' results are kept for the facts of the present attempt."""
+        """Record that the results of these rows are kept for the facts of the present attempt."""
         for name, present in self._present.items():
             kept = self._kept.get(name)
             self._column(name, np.zeros(0, np.int64) if kept is None else kept)[rows] = present[rows]

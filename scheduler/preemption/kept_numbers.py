@@ -41,7 +41,7 @@ class KeptNumbers:
         self._stamps = np.zeros(0, np.int64)
 
     def refresh(self, columns: _Columns, rows: Lines, measure: Measure, stamps: Matrix | None) -> None:
-        """Measure again on those of the rows whose pods are others than before, or whose stamp is another one."""
+        """Measure again those of the rows whose pods or whose stamp have changed."""
         if self.matrix.shape != columns.priority.shape:
             self.matrix = np.zeros(columns.priority.shape, np.int64)
             self._measured = np.full(len(self.matrix), -1, np.int64)
@@ -64,7 +64,7 @@ class KeptNumbers:
 
 
 class KeptFacet(KeptNumbers):
-    """Numbers of the values of a facet; 0 is that of pods whose facet is false."""
+    """Numbers for the values of a facet; 0 is the number of pods whose facet is false."""
 
     __slots__ = ("_facet", "_numbers", "examples")
 

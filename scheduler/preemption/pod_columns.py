@@ -31,9 +31,9 @@ NEVER_A_VICTIM = np.iinfo(np.int64).max
 """The priority of places without a pod."""
 
 _MAX_PODS = 512
-"""Rows with more pods are left to the plain dry run, ..."""
+"""Pods of a row beyond which it is left to the plain dry run: the arrays are bounded."""
 _MAX_SCALARS = 16
-"""... and so are those whose pods charge a resource beyond the first ones up to this number: the arrays are bounded."""
+"""Resources that get an array, the first ones. A row whose pods request another one is left to the plain dry run."""
 _MAX_CELLS = 1 << 24
 _MAX_NUMBERS = 16
 """Kinds of numbers that are kept: one a driver, mostly."""
@@ -65,29 +65,29 @@ class PodColumns:
         self.scalars: dict[str, Matrix] = {}
         """Resource → what each pod adds to what is requested of it."""
         self.is_kept: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
-        """Rows that the arrays describe; the others have too many pods or resources."""
+        """Whether the arrays describe the row; else it has too many pods or resources."""
         self.last_start: Matrix = np.zeros(0, np.int64)
         """The latest start among the pods of a row that also has pods without one, else -1; nanoseconds. From then on
         the order holds, since those count as started now."""
         self.versions = np.zeros(0, np.int64)
         """By row; one that no row ever had, when its pods or its Node have changed since the last refresh."""
         self._pods_versions = np.zeros(0, np.int64)
-        """The same for the pods alone."""
+        """As ``versions``, for the pods alone."""
         self.amounts_versions = np.zeros(0, np.int64)
-        """The same where the Node has changed, or what plugins see of the pods that keep no account of them: statuses
+        """As ``versions``, where the Node has changed, or what plugins that don't count pods see of the pods: statuses
         come and go, as those of victims."""
         self._numbers: OrderedDict[Hashable, KeptNumbers] = OrderedDict()
         self._facets: OrderedDict[Facet, KeptFacet] = OrderedDict()
         self._nodes: list[Node | None] = []
         self._ports: list[frozenset[HostPort]] = []
-        """By row: they are not those of its pods where one of two that shared one has gone."""
+        """The ports in use by row: not those of its pods where one of two pods that shared one has gone."""
         self._source: Versions | None = None
-        """Whose versions ``_seen`` are."""
+        """The source of the versions in ``_seen``."""
         self._seen = np.zeros(0, np.int64)
         """By row, the version in the table up to which its pods and its Node are known."""
         self.kept = KeptAnswers()
         self.rows_searched = 0
-        """How many rows the last search has tried."""
+        """How many rows the last search tried."""
 
     def stale_parts(self, table: NodeTable, rows: Lines) -> list[Lines]:
         """The rows among these that are not up to date, in parts of some ``PODS_A_STEP`` pods each."""
@@ -115,7 +115,7 @@ class PodColumns:
         self._seen[stale] = table.row_version[stale]
 
     def _stale(self, table: NodeTable, rows: Lines) -> Lines:
-        """Those of these rows that have changed since they were brought up to date, with this table's versions."""
+        """Those of these rows that have changed since they were brought up to date, with the versions of this table."""
         has_many_profiles = len(self.profiles) > _FEWEST_PROFILES_TO_DROP
         if (self._source is not None and table.versions is not self._source) or (
             has_many_profiles and len(self.profiles) > 2 * int(table.pod_count.sum())
@@ -150,12 +150,12 @@ class PodColumns:
 
     @property
     def pods_versions(self) -> Matrix:
-        """By row, a number that is another one whenever the row's pods have changed."""
+        """By row, a number that changes whenever the row's pods do."""
         return self._pods_versions
 
     def _statuses_changed(self, row: int, pods: Mapping[str, PodInfo]) -> bool:
-        """Whether pods of the row are others than before and differ in nothing that is written here. Then they take the
-        places of those, and nothing else is to be done."""
+        """Whether the row's pods have changed in nothing that is stored here. Then the new versions take the places of
+        the old ones, and nothing else is to be done."""
         infos = self.infos[row]
         if not infos or len(infos) != len(pods) or not self.is_kept[row]:
             return False

@@ -118,7 +118,7 @@ class Wave:
         return tuple([state.with_pod(self.view, position, info, sign) for state in states])
 
     def _beside_counted(self, states: tuple[State, ...], position: int) -> tuple[State, ...]:
-        """The states with the pods nominated to the row."""
+        """The states of the counting plugins with the pods nominated to the row."""
         for info in self._counted_beside.get(position, ()):
             states = self._changed(states, position, info, 1)
         return states
@@ -218,7 +218,8 @@ class Wave:
             refusing |= tally.is_refused
 
     def _refuses_counted(self, place: int, position: int, is_refused: bool) -> bool:
-        """Count the pod again; and take that back if the row refuses, for lack of room or for what was counted."""
+        """Whether the row refuses with the pod counted again, for lack of room or for what was counted; then the pod is
+        taken back."""
         info = self.columns.infos[int(self.rows[position])][place]
         before = self._own_states[position]
         states = self._changed(before, position, info, 1)
@@ -238,7 +239,7 @@ class Wave:
 
 
 class PodsOfRows(Struct, frozen=True):
-    """What tallies are made from, out of the pod columns."""
+    """The pods of rows, out of the pod columns, for making tallies."""
 
     view: View
     rows: Rows

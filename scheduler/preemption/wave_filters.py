@@ -18,11 +18,11 @@ class WaveFilters(Struct, frozen=True):
 
     asked: tuple[AskedFilter, ...]
     on_usage: tuple[AskedFilter, ...]
-    """Answers change with what is requested of a row."""
+    """The plugins whose answers change with what is requested of a row."""
     counting: tuple[AskedFilter, ...]
-    """Answers change with the pods of a row that they count, and with nothing else."""
+    """The plugins whose answers change with the pods of a row that they count, and with nothing else."""
     doubly_changing: tuple[AskedFilter, ...]
-    """Both: what they count, the plain dry run must see to."""
+    """The plugins of both kinds: where they count pods, the plain dry run is needed."""
 
     @property
     def are_plain(self) -> bool:

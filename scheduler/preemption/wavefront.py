@@ -31,11 +31,11 @@ _SMALLEST_WAVE = 64
 ROWS_A_STEP = 1_024
 """Rows that are looked at between two pauses."""
 ROWS_TRIED_A_STEP = 256
-"""Those of them of which nothing is known: 4 to 6 µs each; where a plugin counts pods that are nominated there, too, 44
-to 66 in an hour in which the machine was three times slower (docs/measurements.md)."""
+"""Rows whose answer is not known that are tried between two pauses: 4 to 6 µs each; where a plugin counts pods that are
+nominated there, too, 44 to 66 in an hour in which the machine was three times slower (docs/measurements.md)."""
 ROWS_ALONE_A_STEP = 64
-"""The same where each row is tried by itself, since a plugin says nothing of what it reads: with four pods 26 to 55 µs
-each, and what that plugin takes."""
+"""The same where each row is tried by itself, since a plugin does not say what it reads: with four pods 26 to 55 µs
+each, and the time of that plugin."""
 _FEW_ROWS = 2
 """Rows that are tried one by one: with four pods there 26 to 55 µs each, where a wave takes 98 to 176 for any few. More
 pods cost both of them more, since a wave takes a step for each place."""
@@ -53,7 +53,7 @@ class Search(Struct):
     violating: list[Candidate] = field(default_factory=list)
     is_over: bool = False
     tried: int = 0
-    """Rows of which nothing was known."""
+    """The number of tried rows whose answer was not known."""
     faults: dict[str, None] = field(default_factory=dict)
     """Errors of waves whose rows were then tried one by one, in order: each is a fault of a plugin, or of ours."""
 
@@ -100,7 +100,7 @@ class Search(Struct):
             yield
 
     def _refresh(self, trial: Trial, rows: Rows, columns: PodColumns) -> None:
-        """Bring these rows up to date, which the waves then find so. What fails here fails there, too."""
+        """Bring these rows up to date for the waves. An error is left to them: what fails here fails there, too."""
         try:
             columns.refresh(trial.view.table, rows)
         except Exception as error:  # noqa: BLE001 - of ours: it makes the search slow, not wrong
@@ -188,7 +188,7 @@ class Search(Struct):
         return int(unknown[most]) if len(unknown) > most else end
 
     def _of_kept(self, kept: RowAnswers, wave: Rows, codes: Codes, columns: PodColumns) -> None:
-        """Rows of which everything is known; nothing that is kept violates a budget."""
+        """Take rows whose answers are all known; no kept candidate violates a budget."""
         places = np.flatnonzero(codes == CANDIDATE)[: self.wanted - len(self.harmless)]
         self.harmless += kept.candidates(wave[places], columns)
         if self.harmless and len(self.harmless) + len(self.violating) >= self.wanted:

@@ -95,7 +95,7 @@ class WhatIfTable(NodeTable):
             column += sign * (matrix[place] * rows)
 
     def set_beside(self, pods: Mapping[int, Sequence[PodInfo]]) -> None:
-        """Which pods ``change_beside`` puts on which rows."""
+        """Set which pods ``change_beside`` puts on which rows."""
         counts = np.zeros(self.size, np.int64)
         vectors: list[ResourceVector] = []
         places: list[int] = []

@@ -145,7 +145,7 @@ def _of_pool(
     pool: PoolKey,
     copied: Callable[[dict[str, InPool]], dict[str, InPool]],
 ) -> dict[str, InPool]:
-    """By device, for changing it."""
+    """A pool's entries by device, for changing them."""
     if pool not in index:
         index[pool] = {}
     return index.writable(pool, copied)

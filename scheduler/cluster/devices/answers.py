@@ -28,13 +28,13 @@ class NodeAnswers:
         self.outcomes: list[Any] = []
         self.numbers: dict[Any, int] = {}
         self.of_signature: dict[Hashable, int] = {}
-        """What devices look like → code."""
+        """Number of a look of devices → code."""
         self.of_bare: dict[Hashable, int] = {}
-        """What devices look like whatever is held of them → code, or UNKNOWN where that makes a difference."""
+        """Number of a look without what is held → code, or UNKNOWN where what is held makes a difference."""
         self.late: dict[int, int] = {}
         """Rows whose search ran out of time, and the version of their devices then."""
         self.stamp: Hashable = None
-        """Of what all rows depend on."""
+        """The stamp of what all rows depend on."""
 
     def reset(self, stamp: Hashable) -> None:
         self.stamp = stamp
@@ -77,7 +77,7 @@ class KeptAnswers:
     def __init__(self) -> None:
         self._by_shape: OrderedDict[Hashable, NodeAnswers] = OrderedDict()
         self._questions = 0
-        """Under way: one that pauses, and one that is asked meanwhile."""
+        """The questions under way: one that pauses, and one that is asked meanwhile."""
         self.ahead: object = None
         """What the node that a pod is about to get has for it: the plugin's own, from one question to the next."""
 

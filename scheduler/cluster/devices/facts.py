@@ -38,11 +38,11 @@ class Devices:
         self._slices = SliceIndex()
         self._reached = ReachedPools(table, self._slices)
         self._foreign: dict[PoolKey, Pool] = {}
-        """Pools of which something is wrong with the counters, as nodes see them that have nothing else of them."""
+        """Pools with a fault in their counters, as nodes see them that have nothing else of them."""
         self.stored = Holdings()
         """What claims hold as the API server says."""
         self.in_flight = Holdings()
-        """What is set aside besides."""
+        """What is set aside besides ``stored``."""
         self.classes = ClassesByResource()
         self._set_aside: dict[str, SetAside] = {}
         self._pods_of_claim: dict[str, tuple[str, ...]] = {}
@@ -55,7 +55,7 @@ class Devices:
         """UIDs of claims in flight of which a write has ended that may have been done."""
         self._given_up: list[GivenUp] = []
         self.looks = Looks()
-        """What ``signatures`` number."""
+        """The looks that ``signatures`` number."""
         self.version = 0
         """Grows with every change."""
         self.answers = KeptAnswers()
@@ -288,7 +288,7 @@ class Devices:
         return iter(()) if node is None else reachable_devices(self._slices, node.metadata.name, node.metadata.labels)
 
     def is_held(self, device: DeviceId) -> bool:
-        """Whether a claim holds all or a part of it."""
+        """Whether a claim holds all or a part of the device."""
         driver, pool, name = device
         key = (driver, pool)
         return any(name in one.taken_in(key) or name in one.shares_in(key) for one in (self.stored, self.in_flight))

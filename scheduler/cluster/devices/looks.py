@@ -32,7 +32,7 @@ class PoolLooks:
         self.of_pool: dict[int, int] = {}
         """Number of the look by the identity of a pool that several nodes share: it is none of their own."""
         self.of_common: dict[int, int] = {}
-        """The same of all pools of a node, by identity, where nodes share all of them."""
+        """Number of the look of all pools of a node, by identity, where nodes share all of them."""
 
 
 class Looks:
@@ -94,7 +94,7 @@ class Looks:
         return max(len(self._numbers), len(self._pool_numbers))
 
     def _count_in_use(self) -> int:
-        """The same of what rows have, as far as that is known."""
+        """The number of looks that rows have, as far as that is known."""
         listed = list(self._numbers)
         looks = [listed[number] for number in np.unique(self._of_row[self._versions != UNKNOWN]).tolist()]
         return max(len(looks), len({pool for look in looks for pool in look}))

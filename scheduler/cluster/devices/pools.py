@@ -38,7 +38,7 @@ class Pool(NamedTuple):
     fault: str = ""
     """What makes it invalid."""
     names: frozenset[str] | None = None
-    """Of the devices that matter to the node, where the pool has others, too; None: all of them."""
+    """The devices that matter to the node, where the pool has others, too; None: all of them."""
     is_common: bool = False
     """Whether no slice of it that concerns the node names the node: then it is the same for all that reach it."""
 
@@ -50,10 +50,10 @@ class Reach:
     def __init__(self, index: SliceIndex) -> None:
         self._index = index
         self._common: dict[Hashable, _Common] = {}
-        """What slices that name no node amount to, by those of them that concern a node."""
+        """What nodes reach by slices that name no node, by those of these slices that concern them."""
 
     def forget(self) -> None:
-        """Slices that concern more than one node have changed, or pools of which something is wrong."""
+        """Drop all answers, since slices that concern more than one node have changed, or pools with a fault have."""
         self._common.clear()
 
     def fork(self, index: SliceIndex) -> Reach:
@@ -153,7 +153,7 @@ def _reaches(device: SliceDevice, node: str, labels: Mapping[str, str]) -> bool:
 
 
 def _pool(index: SliceIndex, key: PoolKey, parts: list[SlicePart], node: str, labels: Mapping[str, str]) -> Pool | None:
-    """None for a pool whose newer generation is known but does not concern the node."""
+    """The pool of these slices; None where its newer generation is known but does not concern the node."""
     generation = max(part.generation for part in parts)
     kept = sorted([part for part in parts if part.generation == generation], key=lambda part: part.name)
     wanted = kept[0].slice.spec.pool.resource_slice_count

@@ -23,7 +23,7 @@ class ReachedPools:
         self._slices = slices
         self._reach = Reach(slices)
         self._of_row: ForkableDict[int, tuple[Pool, ...]] = ForkableDict()
-        """What was worked out since slices and nodes changed last; claims make no difference."""
+        """The pools of each row that were found since slices and nodes last changed; claims make no difference."""
         self._versions: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self._touched: dict[PoolKey, bool] = {}
         """Pools whose nodes have all to be touched before the next question; with their pools or not."""
@@ -72,7 +72,7 @@ class ReachedPools:
             del self._of_row[row]
 
     def touch_pools(self, pools: Iterable[PoolKey]) -> None:
-        """All nodes that can reach one of the pools as it is now, with what they can reach."""
+        """Touch all nodes that can reach one of the pools as it is now: what they can reach has changed."""
         for pool in pools:
             nodes = self._slices.nodes_of(pool)
             if nodes is None:
@@ -86,7 +86,7 @@ class ReachedPools:
                 self._touched.pop(pool, None)
 
     def touch_held(self, devices: Iterable[DeviceId]) -> None:
-        """All nodes for which it makes a difference who holds these devices."""
+        """Touch all nodes for which it makes a difference who holds these devices."""
         for driver, pool, device in devices:
             key = (driver, pool)
             nodes = self._slices.nodes_of(key)

@@ -18,8 +18,8 @@ class ClaimInFlight(Struct, frozen=True):
 
 
 class GivenUp(Struct, frozen=True):
-    """A claim in flight that has not got its devices, as it is known without them. ``is_certain``: not only for all
-    that is known, where a write had no answer."""
+    """A claim in flight that has not got its devices, as it is now known. ``is_certain``: False where a write had no
+    answer and may have been done."""
 
     claim: ResourceClaim
     allocation: Allocation

@@ -66,11 +66,11 @@ class SlicePart:
         self.devices = tuple([self._device(device) for device in spec.devices])
         self.has_consumers = any(device.consumes for device in self.devices)
         self.descriptions = _shared(tuple([device.described for device in self.devices]))
-        """Of its devices, in their order: one object for slices whose devices look alike."""
+        """The descriptions of its devices, in their order: one object for slices whose devices look alike."""
         self.content = _digest((spec.driver, spec.devices, spec.shared_counters))
         """Equal for slices that differ only in their names and in where they are."""
         self.where = b"" if self.is_of_one_node else self._where()
-        """Of a slice that names no node: equal for slices that are for the same nodes."""
+        """Equal for slices that are for the same nodes, if the slice names no node."""
 
     def _device(self, device: Device) -> SliceDevice:
         driver, pool = self.pool
@@ -96,7 +96,8 @@ class SlicePart:
 
 
 def _digest(value: object) -> bytes:
-    """Stands for what a driver publishes, which has some 100 bytes for each device; numbers of looks outlive slices."""
+    """A digest of what a driver publishes, which has some 100 bytes for each device: numbers of looks outlive
+    slices."""
     return blake2b(msgspec.json.encode(value), digest_size=DIGEST_BYTES).digest()
 
 
@@ -107,7 +108,7 @@ def _shared(descriptions: tuple[Described, ...]) -> tuple[Described, ...]:
 
 
 def amounts(counters: dict[str, Counter]) -> Amounts:
-    """An amount that can't be read, which the API server refuses, counts as none."""
+    """Nano-units by counter. An amount that can't be read, which the API server refuses, counts as 0."""
     return {name: _nanos(one.value) for name, one in counters.items()}
 
 
@@ -172,7 +173,7 @@ class SliceIndex:
         self._counters: ForkableDict[PoolKey, dict[str, SlicePart]] = ForkableDict()
         self._counts: ForkableDict[PoolKey, PoolCounts] = ForkableDict()
         self._places: tuple[Place, ...] | None = None
-        """None: to be worked out."""
+        """The answer of ``places``; None: not computed."""
         self._nodes_of_device: dict[PoolKey, dict[str, list[str]]] = {}
         """Of pools that were asked about since they changed last: device → the nodes that slices with it name."""
 

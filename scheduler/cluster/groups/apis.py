@@ -13,7 +13,7 @@ _NAMES = (name_in_v1alpha2, name_in_coscheduling)
 
 
 def group_key(pod: PodInfo) -> str:
-    """``namespace/name`` of the group that any API names for the pod, the first one that does; "" without one."""
+    """``namespace/name`` of the pod's group, in the first API in which the pod names one; "" without one."""
     for name_in in _NAMES:
         name = name_in(pod.pod)
         if name:

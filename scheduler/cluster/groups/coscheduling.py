@@ -17,7 +17,7 @@ from scheduler.objects.resources import amounts_of
 
 LABEL: Final = "scheduling.x-k8s.io/pod-group"
 PERMIT_SECONDS: Final = 60.0
-"""``permitWaitingTimeSeconds`` of the plugin Coscheduling, its default."""
+"""Seconds that a member waits in Permit: the default of ``permitWaitingTimeSeconds`` of the plugin Coscheduling."""
 
 
 def coscheduling() -> GroupApi:

@@ -21,7 +21,7 @@ PENDING, SCHEDULING, RUNNING, FINISHED, FAILED = "Pending", "Scheduling", "Runni
 FINAL: Final = (FINISHED, FAILED)
 OVERDUE_SECONDS: Final = 48 * 3600
 OVERDUE: Final = "schedule time longer than 48 hours"
-"""The event's text about a group that took longer than that to have its pods."""
+"""The text of the event about a group that took longer than OVERDUE_SECONDS to have its pods."""
 
 
 class PodsSeen(msgspec.Struct, frozen=True):
@@ -32,7 +32,7 @@ class PodsSeen(msgspec.Struct, frozen=True):
     succeeded: int = 0
     failed: int = 0
     owners: str = ""
-    """Of the oldest pod: ``namespace/name`` of each, with commas between them."""
+    """The owners of the oldest pod: ``namespace/name`` of each, with commas between them."""
 
 
 def seen(pods: Iterable[Pod]) -> PodsSeen:
@@ -46,7 +46,7 @@ def seen(pods: Iterable[Pod]) -> PodsSeen:
 
 
 def kept_status(group: PodGroup, pods: PodsSeen, now: str) -> PodGroupStatus:
-    """What the status should be. ``now``: RFC 3339."""
+    """The status that the group should have. ``now``: RFC 3339."""
     known = group.status
     if known.phase in FINAL:
         return known

@@ -115,7 +115,7 @@ class Groups:
     # --- what happens -------------------------------------------------------------------------------------------------
 
     def observe(self, kind: Kind, old: ApiObject | None, new: ApiObject | None) -> None:
-        """An object has changed, come (``old`` is None) or gone (``new`` is None)."""
+        """Apply a change of an object: it has changed, come (``old`` is None) or gone (``new`` is None)."""
         api = self._api_of.get(kind)
         if api is None:
             return
@@ -135,11 +135,11 @@ class Groups:
         )
 
     def restate(self, group: Group) -> None:
-        """Let the group's object state this: for a question, on a fork."""
+        """Replace what the group's object states: for a question, on a fork."""
         self._groups[group.reference.kind, group.reference.key] = group
 
     def pending_shown(self, pod: PodInfo) -> str:
-        """The watch shows a pod of ours that has no node. Returns ``key_of`` it."""
+        """Note a pod of ours that has no node; returns ``key_of`` it."""
         key = self.key_of(pod) if self._apis else ""
         if key:
             self._writable(key).pending[pod.uid] = pod
@@ -154,7 +154,7 @@ class Groups:
         return self.pending_shown(new), is_another
 
     def pending_gone(self, pod: PodInfo) -> None:
-        """The pod was bound, was deleted, or is no longer ours."""
+        """Drop a pod that was bound, was deleted, or is no longer ours."""
         key = self.key_of(pod) if self._apis else ""
         if key and pod.uid in self.members(key).pending:
             del self._writable(key).pending[pod.uid]

@@ -28,11 +28,11 @@ class DisruptionMode(Enum):
 
     POD = "Pod"
     GROUP = "PodGroup"
-    """Only all of it."""
+    """All of the group or none."""
 
 
 class GroupReference(msgspec.Struct, frozen=True):
-    """Which object: a name can be used again, so the UID goes along as a precondition."""
+    """The object of a group. A name can be used again, so the UID goes along as a precondition."""
 
     kind: Kind
     namespace: str
@@ -79,7 +79,7 @@ class Group(msgspec.Struct, frozen=True):
     fault: str = ""
     """What is wrong with the object; none of its pods is tried then, and each says so. "" for nothing."""
     claims: tuple[GroupClaim, ...] = ()
-    """Reserved for the group instead of its pods."""
+    """The claims that are reserved for the group instead of its pods."""
     scheduled: Condition | None = None
     """The condition that reports whether the group is scheduled, as the object has it; None: it has none."""
     reports_condition: bool = True

@@ -19,12 +19,12 @@ class Source(Struct, frozen=True):
     """Where some of a state's counts come from, and in which domains they are counted."""
 
     number: int
-    """Of a query of ``view.pod_counts``, or of a placed term."""
+    """The number of a query of ``view.pod_counts``, or of a placed term."""
     version: int
     keys: tuple[str, ...]
     """Topology keys, once for each term that counts the same pods."""
     weight: int | None = 1
-    """What each pod counts for; None: its own weight of the placed term."""
+    """The weight of each pod; None: its own weight of the placed term."""
 
     def of_pods(self, view: View) -> tuple[Source, list[RowChange]] | None:
         """The source as of now, and the pods that came and went since; None if that is not known any more."""
@@ -47,9 +47,9 @@ class Sources(Struct, frozen=True):
 
     labels_version: int
     size: int
-    """Of the table."""
+    """The number of rows of the table."""
     namespaces: int
-    """Version of the Namespaces."""
+    """The version of the Namespaces."""
     affinity: tuple[Source, ...] = ()
     """What the pod's own required affinity terms match, at most one."""
     others: tuple[Source, ...] = ()
@@ -71,7 +71,7 @@ class Sources(Struct, frozen=True):
 
 
 def sources_in(view: View) -> Sources:
-    """Sources of nothing yet."""
+    """Sources of no counts yet."""
     return Sources(view.table.labels_version, view.table.size, view.version(Kind.NAMESPACE))
 
 

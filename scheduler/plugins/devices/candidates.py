@@ -17,7 +17,7 @@ from scheduler.plugins.devices.requests import ClaimNeeds, NamedExpression, Need
 
 
 class SearchError(SchedulerError):
-    """The attempt ends with an error, on whatever node the search came upon it."""
+    """An error that ends the attempt, on whichever node the search met it."""
 
 
 def load_selectors() -> None:
@@ -39,7 +39,7 @@ def is_selected(need: Need, described: Described) -> bool:
 
 @lru_cache(maxsize=65_536)
 def first_false(selectors: tuple[NamedExpression, ...], described: Described) -> NamedExpression | str | None:
-    """The first selector that does not hold; what went wrong as a text; None where all hold."""
+    """The first selector that does not hold; a text if one could not be evaluated; None where all hold."""
     # Imported with the first selector: most clusters have none, and CEL with protobuf is a twentieth of the start.
     from scheduler.plugins.devices.selectors.selector import SelectorError, matches
 
@@ -90,7 +90,7 @@ LOOKS_A_STEP = 16
 """Devices that are looked at and not taken for the time of a step: 1 to 2 µs each."""
 
 STEPS_A_SELECTOR = 4
-"""What the first sight of a selector counts in a slice, and in no time limit: it is compiled, in some 0.2 ms."""
+"""Steps of a slice, and of no time limit, that a new selector counts: it is compiled, in some 0.2 ms."""
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,8 @@ from scheduler.plugins.devices.requests import Need
 
 
 def consumption(need: Need, device: Device) -> Amounts | None:
-    """Nano-units by capacity; None where the request asks for something that the device does not offer."""
+    """Nano-units by capacity that the request would consume; None where it asks for something that the device does not
+    offer."""
     requested = {name: (nanos, written) for name, nanos, written in need.capacity}
     if any(name not in device.capacity for name in requested):
         return None
@@ -26,7 +27,7 @@ def consumption(need: Need, device: Device) -> Amounts | None:
 
 
 def written_consumption(need: Need, device: Device) -> dict[str, str | int | float]:
-    """What ``consumption`` says, as quantities in the form in which kube-scheduler 1.36 writes them."""
+    """The same as quantities, in the form in which kube-scheduler 1.36 writes them."""
     requested = {name: (nanos, written) for name, nanos, written in need.capacity}
     return {name: _consumed(requested.get(name), capacity)[1] for name, capacity in device.capacity.items()}
 
@@ -78,7 +79,7 @@ _SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def _binary(units: int) -> str:
-    """With the largest binary suffix that leaves a whole number."""
+    """The amount with the largest binary suffix that leaves a whole number."""
     place = 0
     while units and units % 1024 == 0 and place < len(_SUFFIXES) - 1:
         units, place = units // 1024, place + 1

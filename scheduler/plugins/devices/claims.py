@@ -124,7 +124,7 @@ def group_with_claims(pod: PodInfo, groups: Groups) -> Group | str | None:
 
 
 def _name_of(pod: PodInfo, entry: PodResourceClaim) -> str | None:
-    """None: not made yet; "": none is needed, or the entry is empty."""
+    """The name of the entry's claim. None: not made yet; "": none is needed, or the entry is empty."""
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name
     if entry.resource_claim_template_name is None:

@@ -19,7 +19,7 @@ class Constraint(Protocol):
         ...
 
     def remove(self, need: Need, device: SliceDevice) -> None:
-        """A device that was added counts no longer."""
+        """Count a device that was added no longer."""
         ...
 
 

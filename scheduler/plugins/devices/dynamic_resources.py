@@ -66,7 +66,7 @@ from scheduler.plugins.devices.writes import pre_flight, progress, release_write
 from scheduler.plugins.normalization import default_normalize
 
 STEPS_PER_SECOND = 20_000
-"""What ``filterTimeout`` is worth: a step of the search takes 5 to 50 µs."""
+"""Steps of the search that a second of ``filterTimeout`` allows: a step takes 5 to 50 µs."""
 
 NOT_AVAILABLE = "resourceclaim not available on the node"
 NOT_AVAILABLE_ON_NODE = unresolvable(NOT_AVAILABLE)
@@ -127,7 +127,7 @@ class DynamicResources(
         return unresolvable(found) if isinstance(found, str) else None
 
     def may_release(self, event: ClusterEvent) -> bool:
-        """A pod is gated for the sake of its claims alone: no node, class or slice helps it."""
+        """False for nodes, classes and slices: a pod is gated for its claims alone, which none of these helps."""
         return event.resource not in (Resource.NODE, Resource.RESOURCE_SLICE, Resource.DEVICE_CLASS)
 
     # --- filter -------------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class DynamicResources(
         return give_up(state, self._remembered(state, context), context)
 
     def _remembered(self, state: Situation, context: PostFilterContext) -> list[ResourceClaim]:
-        """The claims that were the only reason of some node."""
+        """The claims that were the only reason for some node's refusal."""
         diagnosis = context.diagnosis
         own = [
             number

@@ -68,7 +68,7 @@ def _devices_of(pod: PodInfo, view: View) -> Iterator[str]:
 
 
 def _why_not(situation: Situation, pod: PodInfo, view: View, row: int, max_steps: int) -> Iterator[str]:
-    """Nothing where the node can give everything."""
+    """The lines about why the node can't give the devices; none where it can give all."""
     by_devices = resources_by_devices(situation, view.table, row)
     if by_devices is None:
         return
@@ -110,13 +110,13 @@ class _Said(NamedTuple):
     is_short: bool
     """Too few devices are left for this request alone."""
     is_taken: bool
-    """Others hold some that it could have."""
+    """Others hold some devices that the request could have."""
 
 
 def _request(
     situation: Situation, claim: ClaimNeeds, need: Need, pools: tuple[Pool, ...], held: Held, view: View
 ) -> _Said:
-    """What becomes of the node's devices on the way to a request, and whether too few are left."""
+    """What excludes the node's devices from a request, and whether too few are left."""
     devices = [one for pool in pools if pool.state is PoolState.COMPLETE for one in pool.devices]
     failed: Counter[str] = Counter()
     passing = []
@@ -185,7 +185,7 @@ def _in_the_way(need: Need, one: ReachableDevice, held: Held) -> str:
 
 
 def _together(claims: tuple[ClaimNeeds, ...], pools: tuple[Pool, ...], held: Held, max_steps: int) -> str:
-    """Each request alone could be met: what keeps them from being met together."""
+    """Why requests that could each be met alone can't be met together."""
     try:
         without = tuple([claim._replace(constraints=()) for claim in claims])
         if any(claim.constraints for claim in claims) and not isinstance(

@@ -12,7 +12,7 @@ from scheduler.objects.resource_claims import EXACT_COUNT, DeviceRequest, ExactD
 from scheduler.objects.resource_names import is_extended_resource
 
 SPECIAL_CLAIM_NAME = "<extended-resources>"
-"""Of the claim before it is made."""
+"""The name of the claim before it is made."""
 
 
 class ExtendedRequests(NamedTuple):
@@ -57,8 +57,9 @@ def _request(name: str, device_class: str, count: int) -> DeviceRequest:
 
 
 def _of_resource(pod: Pod, resource: str) -> tuple[list[tuple[str, int]], list[tuple[str, str]]]:
-    """(request, count) and (container, request). Plain init containers use what containers that live on use later,
-    and ask for what is missing; of what several of them miss only the largest is asked for."""
+    """The requests for a resource, as (request, count), and which container each serves. Plain init containers use what
+    containers that live on use later, and ask for what is missing; of what several of them miss only the largest is
+    asked for."""
     init = pod.spec.init_containers
     containers = (*init, *pod.spec.containers)
     long_lived: list[_Asking] = []

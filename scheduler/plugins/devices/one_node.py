@@ -51,13 +51,13 @@ OUT_OF_TIME = Outcome(failure(Fault.OUT_OF_TIME.value), is_out_of_time=True)
 
 
 def timed_out(node: str, *, is_searched: bool = True) -> Outcome:
-    """The search has run out of time on this node, which makes the whole attempt an error. Other nodes are not searched
-    any more and say the same: each would cost as much, and change nothing."""
+    """The refusal where the search has run out of time on this node, which makes the whole attempt an error. Other
+    nodes are not searched any more and get the same refusal: each would cost as much, and change nothing."""
     return Outcome(failure(f"node {node}: {Fault.OUT_OF_TIME.value}"), is_recorded=is_searched, is_out_of_time=True)
 
 
 class Held:
-    """Which devices claims hold by now. Of no use any more when a claim has changed."""
+    """The devices that claims hold. No longer valid when a claim has changed."""
 
     def __init__(self, devices: Devices) -> None:
         self._holdings = (devices.stored, devices.in_flight)
@@ -91,8 +91,8 @@ class Asked(NamedTuple):
 
 
 def asked_for(situation: Situation, pod: PodInfo, view: View, by_devices: tuple[str, ...]) -> Asked | str:
-    """The same on all nodes with these ``by_devices``: extended resources that are to be given by devices there. A text
-    is an error."""
+    """The devices to be searched for, the same on all nodes with these ``by_devices``: extended resources that devices
+    must give there. A text is an error."""
     if situation.fault:
         return situation.fault
     if situation.extended is None or not (by_devices or situation.claims):
@@ -121,8 +121,8 @@ def _with_extended(
 def find(
     asked: Asked | str, view: View, row: int, max_steps: int, pace: Pace, held: Held | None = None
 ) -> Steps[Found | Fault | str]:
-    """The search on the node of a row of the cluster; a text is an error. ``held``: as of now, where several rows are
-    searched."""
+    """The result of the search on the node of a row of the cluster; a text is an error. ``held``: the present state,
+    where several rows are searched."""
     if isinstance(asked, str):
         return asked
     try:

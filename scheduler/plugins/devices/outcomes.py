@@ -35,18 +35,19 @@ from scheduler.plugins.devices.situation import Situation
 ROWS_A_STEP = 64
 """Nodes whose looks are worked out before a search may pause."""
 STEPS_A_ROW = 4
-"""What the look of a node counts in a slice: 50 to 200 µs where nothing is known of it."""
+"""Steps of a slice that the look of a node counts: 50 to 200 µs where nothing is known of it."""
 
 FEW_ROWS = 16
-"""Changed since the last pod of the shape: numpy's sort costs as much as this number of rows one by one."""
+"""Rows changed since the last pod of the shape that are sorted one by one: numpy's sort costs as much as this
+number."""
 
 Numbered = tuple[npt.NDArray[np.int32], list[Outcome]]
 """By row asked the place of its outcome in the list."""
 
 
 def outcomes(situation: Situation, pod: PodInfo, view: View, rows: Rows, max_steps: int, pace: Pace) -> Steps[Numbered]:
-    """What the nodes of these rows say. While it pauses, others may ask, but nothing that is read here may change. The
-    numbers hold until the next question."""
+    """The outcome for each of these rows. While it pauses, others may ask, but nothing that is read here may change.
+    The numbers hold until the next question."""
     view.devices.catch_up()
     with view.devices.answers.question() as is_only_one:
         if is_only_one:
@@ -66,7 +67,7 @@ def _answers_to(situation: Situation, view: View, max_steps: int, *, may_forget:
 def _with_answers(
     situation: Situation, pod: PodInfo, view: View, rows: Rows, answers: NodeAnswers, max_steps: int, pace: Pace
 ) -> Steps[Numbered]:
-    """What is not among these answers, or no longer right there, is searched for."""
+    """Search for what is not among these answers, or no longer right there."""
     devices, table = view.devices, view.table
     if not devices.is_of(table):
         listed = np.arange(table.size)[rows]
@@ -90,7 +91,7 @@ def _with_answers(
 
 
 def _stamp(view: View) -> tuple[int, int, int]:
-    """Of what all rows' answers depend on."""
+    """The stamp of what all rows' answers depend on."""
     devices = view.devices
     return devices.common_version, view.version(Kind.DEVICE_CLASS), devices.looks.version
 
@@ -161,7 +162,7 @@ class _Asking:
         self._round = _Round(view.devices)
 
     def code_of(self, signature: int, row: int, by_devices: Way) -> Steps[int]:
-        """Of nodes of this look, of which the row is one."""
+        """The code of the outcome for nodes of this look; the row is one of them."""
         answers, view = self._answers, self._view
         code = yield from self._bare_code_of(view.devices.looks.bare(signature), row, by_devices)
         if code == UNKNOWN:
@@ -171,7 +172,8 @@ class _Asking:
         return code
 
     def _bare_code_of(self, bare: int, row: int, by_devices: Way) -> Steps[int]:
-        """Where a node lacks devices of the kind that is asked for, it makes no difference which of them are free."""
+        """The code for a node that lacks devices of the kind that is asked for, whichever of them are free; UNKNOWN for
+        another node."""
         answers, view = self._answers, self._view
         code = answers.of_bare.get((bare, by_devices))
         if code is None:

@@ -26,7 +26,7 @@ ClassLookup = Callable[[str], DeviceClass | None]
 
 
 class InvalidClaim(SchedulerError):
-    """The attempt ends with an error: the claim can't be understood, on whatever node."""
+    """The claim can't be understood, which ends the attempt with an error, whichever node is tried."""
 
 
 class NamedExpression(NamedTuple):
@@ -40,11 +40,11 @@ class Need(NamedTuple):
     """An exact request, or one alternative of a request."""
 
     name: str
-    """In results: ``request`` or ``request/alternative``."""
+    """The name in results: ``request`` or ``request/alternative``."""
     parent: str
     """The request's name."""
     own_name: str
-    """In errors."""
+    """The name in errors."""
     device_class: DeviceClass
     selectors: tuple[NamedExpression, ...]
     """The class's first; all must hold."""

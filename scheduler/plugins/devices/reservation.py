@@ -25,11 +25,11 @@ from scheduler.plugins.devices.situation import Situation
 _AnyFound = Found | Fault | str
 
 _SHARES = UUID("7be1f3f5-51f1-4b1b-9d55-3e4e31b0ac4f")
-"""Under which shares of devices are numbered."""
+"""The namespace of the UUIDs of shares."""
 
 
 class NothingFound(SchedulerError):
-    """The cluster went on since the filter, and the node can't give what it could."""
+    """The cluster has changed since the filter, and the node can't give what it could."""
 
 
 class SpecialClaim(Struct, frozen=True):
@@ -137,8 +137,9 @@ def set_aside(situation: Situation, pod: PodInfo, view: View, node: str, max_ste
 
 
 def _numbering(pod: PodInfo, claim_uid: str) -> Callable[[Chosen], str]:
-    """Share ids: a UUID for each, the same ones again for the same decision. Not by the claim's place among those that
-    get devices: another attempt may have another one there, and two claims with one id would count as one share."""
+    """Makes share ids: UUIDs, the same ones again for the same decision. They do not go by the claim's place among
+    those that get devices: another attempt may have another one there, and two claims with one id would count as one
+    share."""
     count = 0
 
     def number(one: Chosen) -> str:

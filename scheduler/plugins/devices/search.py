@@ -248,7 +248,7 @@ class _Search:
         return _Found.NO
 
     def _candidates(self, need: Need, pool_number: int, pool: Pool) -> Steps[Admitted]:
-        """Devices by their places. Those that an expensive selector has to be asked about are all of them."""
+        """The places of the devices to be tried: all of them, where an expensive selector has to be asked."""
         key = need.selectors, pool_number
         found = self._admitted.get(key)
         if found is None:
@@ -275,12 +275,13 @@ class _Search:
         return not need.is_admin and device[2] in self._holders.of_pool(pool.key).taken
 
     def _is_used_here(self, claim: int, need: Need, device: DeviceId) -> bool:
-        """Whether this search has given it away."""
+        """Whether this search has given the device away."""
         used_by = self._in_use.get(device)
         return used_by is not None and (claim in used_by or not need.is_admin)
 
     def _is_selected(self, need: Need, described: Described) -> bool:
-        """Raises SearchError. Expensive selectors cost steps, whether their answer happens to be known or not."""
+        """Whether the selectors admit the device. Raises SearchError. Expensive selectors cost steps, whether or not
+        their answer is known already."""
         steps = self._steps_of.get(need.selectors) if self._steps_of else None
         if steps and (need.selectors, id(described)) not in self._evaluated:
             self._evaluated.add((need.selectors, id(described)))
@@ -313,8 +314,8 @@ class _Search:
     def _take(
         self, claim: int, need: Need, pool: Pool, one: ReachableDevice, consumed: Amounts | None, *, must_be: bool
     ) -> bool:
-        """Whether counters, taints, constraints and, last, capacity allow it; then the device is the claim's.
-        ``consumed`` None: it has not enough room. Raises SearchError."""
+        """Give the device to the claim, if counters, taints, constraints and, last, capacity allow it; returns whether
+        they do. ``consumed`` None: it has not enough room. Raises SearchError."""
         device = one.device
         counts = self._is_counted(one)
         if counts and not self._counters.take(pool, device):

@@ -22,13 +22,13 @@ from scheduler.plugins.devices.extended import SPECIAL_CLAIM_NAME, may_be_mapped
 from scheduler.plugins.devices.requests import ClaimNeeds, InvalidClaim, needs_of
 
 SUBREQUEST_POINTS = 8
-"""Of the first alternative; each further one is worth one less."""
+"""Points of the first alternative; each further one is worth one less."""
 
 
 class AllocatedClaim(Struct, frozen=True):
     claim: ResourceClaim
     selector: NodeSelector | None
-    """Where its devices can be used; None: everywhere."""
+    """The nodes where its devices can be used; None: everywhere."""
     unwritten: ResourceClaim | None = None
     """The claim as it is stored, where its devices are being written for another pod of the same group."""
 

@@ -18,16 +18,16 @@ from typing import Any, Final, NamedTuple
 from scheduler.plugins.devices.selectors.rewriting import DOMAIN_FUNCTION, RANGE_FUNCTION, UnsupportedExpression
 
 MAX_COST: Final = 1_000_000
-"""Of one evaluation: 50 ms of CPU. Kubernetes' limit has the same number, in units of its own."""
+"""Maximum cost of one evaluation: 50 ms of CPU. Kubernetes' limit is the same number, in units of its own."""
 MAX_DEPTH: Final = 200
-"""Of expressions in each other; the parser admits somewhat more."""
+"""Maximum depth of nested expressions; the parser admits somewhat more."""
 MAX_ITERATIONS: Final = 10_000
-"""Of all loops of an evaluation together: the engine's limit."""
+"""Maximum of iterations of all loops of an evaluation together: the engine's limit."""
 FUNCTION_COST: Final = 500
-"""Of a call of a function that Kubernetes adds to CEL."""
+"""The cost of a call of a function that Kubernetes adds to CEL."""
 BYTES_A_UNIT: Final = 16
 _ENDLESS: Final = 10**12
-"""No size or cost is counted beyond it."""
+"""The size or cost from which on nothing is counted."""
 
 
 class Size(NamedTuple):
@@ -77,8 +77,9 @@ VARIABLES: Final[Mapping[str, Size]] = {
 
 
 def estimate(tree: Any, variables: Mapping[str, Size], slow_functions: frozenset[str], max_range: int) -> int:
-    """Units at most. ``slow_functions`` are those that Kubernetes adds. ``max_range``: elements of a list of numbers
-    whose length is not written in the expression. Raises UnsupportedExpression for one that nests too deeply."""
+    """The most units that an evaluation may take. ``slow_functions`` are those that Kubernetes adds. ``max_range``:
+    elements of a list of numbers whose length is not written in the expression. Raises UnsupportedExpression for one
+    that nests too deeply."""
     return _Estimator(slow_functions, max_range).visit(tree, variables, 0).cost
 
 
@@ -193,7 +194,7 @@ def _larger(one: Size, other: Size) -> Size:
 # --- functions --------------------------------------------------------------------------------------------------------
 
 _NAMESPACES = frozenset({"sets", "strings", "optional", "ip"})
-"""Before the names of functions, in which they are no variables."""
+"""Names that stand before those of functions, and are no variables there."""
 _CHEAP = frozenset(
     {
         "_&&_",
@@ -210,7 +211,7 @@ _CHEAP = frozenset(
         "hasValue",
     }
 )
-"""Their cost is that of the call: nothing is copied."""
+"""Functions that cost no more than their call: nothing is copied."""
 _QUADRATIC = frozenset({"sets.contains", "sets.equivalent", "sets.intersects", "distinct", "sum"})
 _SORTING = frozenset({"sort", "@sortByAssociatedKeys"})
 

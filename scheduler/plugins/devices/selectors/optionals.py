@@ -20,10 +20,10 @@ _OPENING: Final = frozenset({"orValue", "value"})
 _PLAIN: Final = frozenset(
     {"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "@in", "_&&_", "_||_", "!_", "size", "hasValue", "type", "matches"}
 )
-"""What they return has no optionals, whatever they are given."""
+"""Functions whose result has no optionals, whatever they are given."""
 _NAMESPACES: Final = frozenset({"optional", "regex"})
 _MANY: Final = 3
-"""No level is counted beyond it."""
+"""The level from which on nothing is counted."""
 
 
 def check_optionals(tree: Any, functions_of_lists: frozenset[str]) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 from cel_expr_python import cel
 
 MAX_REGEX_COST = 100_000
-"""Of all regular expressions of one evaluation: bytes of patterns, repetitions written out, and of texts. A microsecond
-of CPU each, measured with ``(a|aa){1,60}c``."""
+"""Maximum cost of all regular expressions of one evaluation: bytes of patterns, with repetitions written out, and of
+texts. A microsecond of CPU each, measured with ``(a|aa){1,60}c``."""
 UNICODE_CLASS_COST = 1_000
-"""Of ``\\pL`` and its like, which stand for hundreds of ranges: 0.7 ms of CPU each, measured as above."""
+"""The cost of ``\\pL`` and its like, which stand for hundreds of ranges: 0.7 ms of CPU each, measured as above."""
 OVER_LIMIT = "operation cancelled: actual cost limit exceeded"
 
 MATCH = "text.matches(pattern)"

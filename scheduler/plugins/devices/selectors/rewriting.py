@@ -73,7 +73,8 @@ def conjuncts(expression: str) -> tuple[str, ...]:
 
 
 def rewrite(expression: str) -> Rewritten:
-    """Raises UnsupportedExpression where the expression uses the names in a way that cannot be kept apart."""
+    """The expression with variables for the fields of ``device`` that it reads. Raises UnsupportedExpression where it
+    uses the names in a way that can't be kept apart."""
     tokens = [match for match in _TOKEN.finditer(expression) if match.lastgroup != "space"]
     texts = [match.group() for match in tokens]
     replaced: dict[int, str] = {}

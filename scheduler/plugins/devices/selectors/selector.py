@@ -281,7 +281,7 @@ def _evaluated(expression: str, device: Described) -> bool | SelectorError:
 
 @lru_cache(maxsize=MAX_ANSWERS)
 def _reduced(device: Described, reads: frozenset[Read]) -> Described:
-    """Only what is read, and what is an error whether it is read or not."""
+    """The fields of the device that the selector reads, and those that are an error whether they are read or not."""
     return Described(
         device.driver,
         tuple(
