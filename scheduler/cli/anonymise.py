@@ -48,11 +48,11 @@ from scheduler.user_plugins.loading import PluginClasses
 _WORD: Final = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _WORDS: Final = re.compile(_WORD)
 _PARTS: Final = re.compile(rf"(?:[a-z0-9-]+\.)*(?:kubernetes|k8s)\.io/{_WORD}|{_WORD}")
-"""A key of Kubernetes' own domains as a whole, or a word."""
+"""Pattern of a word, or of a key of Kubernetes' own domains as a whole."""
 _NUMBER: Final = re.compile(r"[0-9.]+[A-Za-z]{0,2}")
 _UID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HOUR: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d")
-"""The first word of a time, as conditions have it. The clock's own times are not renamed."""
+"""Pattern of the first word of a time, as conditions have it. The clock's own times are not renamed."""
 NAMING: Final = frozenset(
     {
         "annotations", "claim_name", "description", "device", "disk_uri", "finalizers", "holder_identity", "host_ip",
@@ -67,7 +67,8 @@ NAMING: Final = frozenset(
 """Fields whose texts are names, or labels, or compared with them."""
 FRAME_ENTRIES: Final = 500
 LATER_SECONDS: Final = 600
-"""By then every pod that waits is tried once more, whether or not anything has happened (after 300 s by default)."""
+"""Seconds after which every pod that waits has been tried once more, whether or not anything has happened (after 300 s
+by default)."""
 MAX_TRIED: Final = 500
 """Pods that are tried at the end."""
 
@@ -84,16 +85,16 @@ class Names:
         """Names that are made of two others with a hyphen between them, which the deciding code does, too."""
 
     def keep(self, text: str) -> None:
-        """The words of this text stay as they are."""
+        """Leave the words of this text as they are."""
         self._kept.update(_WORDS.findall(text))
 
     def see_text(self, text: str | bytes) -> None:
-        """All words in a text of which nothing more is known."""
+        """Collect all words in a text of which nothing more is known."""
         found = text.decode() if isinstance(text, bytes) else text
         self._words.update(word for word in _PARTS.findall(found) if _is_name(word))
 
     def see(self, value: Any, field: str = "") -> None:
-        """All names in a stimulus or a part of one; ``field``: where the value is."""
+        """Collect all names in a stimulus or a part of one; ``field``: where the value is."""
         if isinstance(value, msgspec.Struct):
             for name in value.__struct_fields__:
                 self.see(getattr(value, name), name)
@@ -112,7 +113,7 @@ class Names:
             found.update(word for word in _PARTS.findall(value) if _is_name(word))
 
     def settle(self) -> None:
-        """Chooses the new words. Namespaces come before a slash wherever they are compared, other words do not."""
+        """Choose the new words. Namespaces come before a slash wherever they are compared, other words do not."""
         places = sorted(self._namespaces - self._kept, key=lambda word: f"{word}/")
         others = sorted(self._words - self._namespaces - self._kept)
         self._new = {word: f"n{number:07}" for number, word in enumerate(places)}
@@ -284,7 +285,7 @@ class _Copy:
             self._lines = []
 
     def end(self, part: Stretch) -> int:
-        """The number of inputs that were written."""
+        """End the copy; returns the number of inputs that were written."""
         self._writer.write(self._lines)
         self._writer.end()
         inputs = part.replay.applied
@@ -292,7 +293,7 @@ class _Copy:
         return inputs
 
     def _try_waiting(self, original: Replay) -> None:
-        """What both decide next, of which nothing is written."""
+        """Let both decide what comes next, and compare it; nothing of it is written."""
         if original.last is None:
             return
         later = Now(original.last.monotonic + LATER_SECONDS, original.last.wall + LATER_SECONDS * 10**9)
@@ -305,7 +306,7 @@ class _Copy:
                 return
 
     def _applied(self, original: Replay, recorded: RecordedInput) -> RecordedInput:
-        """Raises ConfigurationError if it is decided otherwise under the other names."""
+        """The input applied under the new names. Raises ConfigurationError if it is decided otherwise."""
         renamed = msgspec.structs.replace(recorded, input=self._renamed(recorded.input))
         self._replay.apply(renamed)
         if self._names.rename(_said(original)) != _said(self._replay):

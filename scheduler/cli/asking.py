@@ -22,7 +22,7 @@ from scheduler.errors import ConfigurationError, Fault
 from scheduler.objects.salvage import reason_of
 
 OTHER_FORM: Final = (LookupError, TypeError, ValueError, AttributeError)
-"""What printing a page may raise that is not Tandem's, or one of another version."""
+"""Exceptions of printing a page that is not Tandem's, or is one of another version."""
 LEASE: Final = f"{OWN_NAMESPACE}/tandem-scheduler"
 
 
@@ -186,7 +186,7 @@ def show_page(
 
 
 def print_standby(page: dict[str, Any], console: Console) -> None:
-    """Say so where the copy that was asked does not lead: of pods that wait it knows little."""
+    """Print a note if the copy that was asked does not lead: it knows little of pods that wait."""
     if page.get("isLeading", True) is False:
         console.print(
             "This copy does not lead: it tries no pod, knows no attempts, and each pod that waits is active here. "

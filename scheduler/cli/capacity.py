@@ -65,7 +65,7 @@ def print_capacity(page: dict[str, Any], console: Console) -> None:
 
 
 def _is_bound(fit: dict[str, Any], shapes: dict[str, dict[str, Any]]) -> bool:
-    """Whether fewer may fit than it says; of none there are no fewer."""
+    """Whether the number is an upper bound: fewer may fit. 0 is exact."""
     return bool(shapes[fit["shape"]]["isUpperBound"] and fit["count"])
 
 

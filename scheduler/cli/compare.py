@@ -64,7 +64,7 @@ class Comparison:
         self._other = Otherwise(replay.engine)
 
     def watch(self, replay: Replay, recorded: RecordedInput) -> None:
-        """One input, which the recorded configuration has just decided."""
+        """Feed one input, which the recorded configuration has just decided, to the other one."""
         input_, now = recorded.input, recorded.now
         if isinstance(input_, ObjectObserved) and isinstance(input_.object, Pod):
             self._waits.seen(input_.object, now)

@@ -30,7 +30,7 @@ READER: Final = "tandem-reader"
 TOKEN_SECONDS: Final = 600
 """The shortest lifetime in seconds that the API server gives a token."""
 KNOWN_SECONDS: Final = 60.0
-"""Until the leader is looked up again, and gets another token."""
+"""Seconds until the leader is looked up again, and gets another token."""
 
 
 def fetch_from_leader(

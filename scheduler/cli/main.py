@@ -18,7 +18,7 @@ from scheduler.controller import garbage
 from scheduler.errors import ConfigurationError
 
 FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Why a file takes no more bytes."""
+"""Error numbers of a file that takes no more bytes."""
 
 
 def main(arguments: list[str] | None = None, name: str = "tandem") -> int:
@@ -71,7 +71,7 @@ def has_lost_its_reader() -> bool:
 
 
 def _print_no_more() -> None:
-    """What is buffered for standard output is dropped: it would fail once more at the interpreter's end."""
+    """Drop what is buffered for standard output: it would fail once more at the interpreter's end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -73,7 +73,7 @@ def read_objects(path: str) -> list[ApiObject]:
 
 
 def _why_none(others: list[str]) -> str:
-    """What is in a file without an object that decisions read."""
+    """The message about a file without an object that decisions read: what is in it."""
     if not others:
         return "there is no object in it"
     more = f" and {len(others) - MAX_KINDS} more" if len(others) > MAX_KINDS else ""

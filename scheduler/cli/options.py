@@ -168,7 +168,7 @@ def _keywords(declared: Declared) -> dict[str, Any]:
 
 
 def _reader(reads: Callable[[str], Any]) -> Callable[[str], Any]:
-    """argparse replaces a ValueError's text by its own."""
+    """The reader for argparse, which would replace a ValueError's text by its own."""
 
     def read(text: str) -> Any:
         try:

@@ -27,7 +27,7 @@ CHUNK_BYTES: Final = 32 * 1024
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 MAX_ERROR_BYTES: Final = 4096
 CLOSE_SECONDS: Final = 1.0
-"""For the API server to answer the end of the WebSocket."""
+"""Seconds for the API server to answer the end of the WebSocket."""
 
 
 class ForwardFailure(SchedulerError):

@@ -100,7 +100,7 @@ def print_queue(page: dict[str, Any], console: Console, now: datetime | None = N
 
 
 def _lines_of(group: dict[str, Any], now: datetime, width: int) -> Iterator[str]:
-    """A group: how many, whose, where, since when, why, and one of them."""
+    """The lines about a group: how many, whose, where, since when, why, and one of them."""
     count, who = group["count"], _name_of(group)
     begin = f"{count} pod{'s' * (count != 1)}  "
     end = f"  {group['place']}, oldest {age(group['pendingSince'], now)}"
@@ -136,7 +136,7 @@ def print_pods(page: dict[str, Any], console: Console, now: datetime | None = No
 
 
 def _print_counts(page: dict[str, Any], has_pods: bool, console: Console) -> bool:
-    """Whether pods are listed below the counts."""
+    """Print the number of pods in each part of the queue; returns whether pods are listed below them."""
     print_waiting_groups(page.get("groups", []), console)
     console.print("  ".join(f"{place} [bold]{count}[/bold]" for place, count in page["counts"].items()))
     if not has_pods:

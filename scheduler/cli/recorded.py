@@ -306,7 +306,7 @@ def _start_of(paths: list[Path], until: Until | None) -> int:
 
 
 def _moment(paths: list[Path], maker: Maker, until: Until | None) -> Moment:
-    """Raises ConfigurationError."""
+    """The engine after these segments, as far as ``until``. Raises ConfigurationError."""
     found: Moment | None = None
     problems: list[str] = []
     attempted: tuple[str, ...] = ()

@@ -177,7 +177,7 @@ def _listed(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def record_of(flags: StatedFlags, faults: list[Fault]) -> RecordSettings | None:
-    """Adds to ``faults`` a limit that is none."""
+    """Where to record; None for nowhere. Adds a fault to ``faults`` for a limit that is none."""
     folder = flags.get("record")
     stated = flags.get("record-limit")
     limit = DEFAULT_LIMIT_BYTES

@@ -166,7 +166,7 @@ async def _list_into(door: RecordedEngine, access: Access, kinds: tuple[Kind, ..
 
 
 async def _pages(client: ApiClient, kind: Kind) -> AsyncIterator[ListPage]:
-    """A kind that the API server does not have has no objects."""
+    """The pages of a kind's list. A kind that the API server does not have has no objects."""
     token = ""
     pages = Pages(client, kind.entry.collection_path(), {}, PAGE_SIZE)
     while True:

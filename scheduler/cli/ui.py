@@ -38,7 +38,7 @@ ANSWER_SECONDS: Final = 60.0
 CHUNK_BYTES: Final = 64 * 1024
 SECRET_BYTES: Final = 24
 PARTS: Final = ("ui", "debug")
-"""What is shown: the page, and what it reads."""
+"""Prefixes of the paths that are passed on: the page, and what it reads."""
 _ASKED_HEADERS: Final = ("Accept", "Content-Type", "If-None-Match", "Last-Event-ID")
 _ANSWERED_HEADERS: Final = (*HEADERS, "Content-Type", "ETag", "Location", "Retry-After")
 
@@ -104,7 +104,7 @@ async def window(access: Access, environment: Mapping[str, str], port: int = 0) 
 
 
 class ServerWay:
-    """To a scheduler by its address."""
+    """The way to a scheduler by its address."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -35,13 +35,13 @@ _BEHIND_GATES: Final = (
     ("TopologyAwareWorkloadScheduling", PluginEntry("TopologyPlacementGenerator")),
     ("TopologyAwareWorkloadScheduling", PluginEntry("PodGroupPodsCount", 1)),
 )
-"""A feature gate, and a plugin that is a default while it is on; in the order in which they are appended."""
+"""Feature gates, each with a plugin that is a default while it is on, in the order in which they are appended."""
 
 GATE_OF: Final = {entry.name: gate for gate, entry in _BEHIND_GATES}
 """Plugin → the feature gate without which it is no default."""
 
 BUILT_IN_NAMES: Final = frozenset(entry.name for entry in (*_DEFAULTS, *(entry for _, entry in _BEHIND_GATES)))
-"""Of all built-in plugins; no other plugin may have one of these names."""
+"""The names of all built-in plugins; no other plugin may have one of these."""
 
 
 def default_plugins(gates: FeatureGates) -> Plugins:

@@ -41,7 +41,8 @@ _BOOLEANS: Final = {
     "true": True, "yes": True, "on": True, "y": True, "false": False, "no": False, "off": False, "n": False,
 }  # fmt: skip
 MAX_EXACT: Final = 1e21
-"""From here on kube-scheduler's reader writes a whole number with an exponent: no integer any more."""
+"""The number from which on kube-scheduler's reader writes a whole number with an exponent: it is no integer any
+more."""
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -158,7 +159,7 @@ def _json_documents(text: str) -> list[tuple[Any, list[str]]]:
 
 
 def _no_constant(name: str) -> _Refused:
-    """JSON has no NaN and no Infinity, though Python's reader takes them."""
+    """Refuses NaN and Infinity, which JSON does not have, though Python's reader takes them."""
     return _Refused(f"{_MUST_BE_JSON}: {name} is no JSON")
 
 

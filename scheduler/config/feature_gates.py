@@ -72,7 +72,7 @@ class FeatureGates(msgspec.Struct, frozen=True):
         return _is_on(gate, self.explicit)
 
     def having(self, gate: str) -> FeatureGates:
-        """These, with one that is on."""
+        """A copy of these gates, with one that is on."""
         return msgspec.structs.replace(self, explicit=MappingProxyType({**self.explicit, gate: True}))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def own_version() -> str:
-    """Such as ``0.1.0``; "" for a checkout that is not installed."""
+    """The version of Tandem, such as ``0.1.0``; "" for a checkout that is not installed."""
     # Imported here: it takes a quarter of the time of a command that asks one question, and few show a version.
     from importlib import metadata
 

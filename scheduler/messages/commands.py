@@ -18,7 +18,7 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.meta import Condition
 
 Subject = PodReference | GroupReference | LeaseReference
-"""What an event is about."""
+"""The object that an event is about."""
 
 
 class BindPod(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class DeletePod(msgspec.Struct, frozen=True):
     ticket: int
     pod: PodReference
     is_continuation: bool = False
-    """As for PatchPodStatus."""
+    """See ``PatchPodStatus.is_continuation``."""
 
 
 class EvictPod(msgspec.Struct, frozen=True):
@@ -82,7 +82,7 @@ class EvictPod(msgspec.Struct, frozen=True):
     ticket: int
     pod: PodReference
     is_continuation: bool = False
-    """As for PatchPodStatus."""
+    """See ``PatchPodStatus.is_continuation``."""
 
 
 class UpdateObject(msgspec.Struct, frozen=True):

@@ -93,7 +93,7 @@ class VolumeZone(PreFilterPlugin, FilterPlugin):
         return grouped(view, rows, causes)
 
     def _of_pod(self, state: State, pod: PodInfo, view: View) -> Zones | Refusal:
-        """What ``pre_filter`` found; a profile may have left it out."""
+        """The answer of ``pre_filter``, which a profile may have left out."""
         found = state if isinstance(state, Zones) else self.pre_filter(pod, view)
         return found if isinstance(found, Zones | Refusal) else Zones(())
 
@@ -118,7 +118,7 @@ def _has_one_of(
 
 
 def _accepted(table: NodeTable, key: str, values: frozenset[str]) -> npt.NDArray[np.bool_]:
-    """By value id; ABSENT is never accepted."""
+    """Whether each value of the label is accepted, by its id; ABSENT never is."""
     ids = table.label_values(key)
     accepted = np.zeros(len(ids), np.bool_)
     for value in values:
@@ -153,7 +153,7 @@ def _unbound(claim: PersistentVolumeClaim, view: View) -> Refusal | None:
 
 
 def _zones_of(volume: PersistentVolume) -> Iterator[ZoneRequirement]:
-    """What its labels require; a label with an empty piece says nothing."""
+    """The zones that the volume's labels require; a label with an empty piece says nothing."""
     for key in _KEYS:
         written = volume.metadata.labels.get(key)
         if written is not None:

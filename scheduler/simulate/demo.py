@@ -25,7 +25,7 @@ from scheduler.simulate.kubelet import KubeletSettings
 from scheduler.simulate.ports import free_ports
 
 READY_SECONDS: Final = 90.0
-"""The first start compiles all modules, on whatever machine this is."""
+"""Seconds for the scheduler to get ready: the first start compiles all modules, on whatever machine this is."""
 STOP_SECONDS: Final = 15.0
 LOOK_SECONDS: Final = 0.1
 GATES: Final = "--feature-gates=GenericWorkload=true,GangScheduling=true"

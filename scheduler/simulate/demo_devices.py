@@ -13,7 +13,7 @@ DRIVER: Final = "gpu.example.com"
 TEMPLATE: Final = "two-gpus"
 CLAIM: Final = "gpus"
 NUMA_NODE_OF: Final = (0, 0, 1)
-"""By GPU of a node."""
+"""The NUMA node of each GPU of a node."""
 
 
 def add_devices(registry: Registry, namespace: str, *nodes: str) -> None:

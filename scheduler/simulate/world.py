@@ -62,7 +62,7 @@ RELOAD_AGAIN_SECONDS = 0.05
 
 
 class Door(Protocol):
-    """What is fed: an engine, or one with a tape beside it."""
+    """What the world feeds: an engine, or one with a tape beside it."""
 
     def handle(self, stimulus: Stimulus, now: Now) -> list[Command]: ...
 
@@ -135,14 +135,14 @@ class World:
     # --- what users do ------------------------------------------------------------------------------------------------
 
     def create(self, kind: Kind, document: Document) -> str:
-        """Returns the key. Raises Refused for a name that is taken."""
+        """Create an object; returns its key. Raises Refused for a name that is taken."""
         return self.facts.create(kind, document, self.time)
 
     def change(self, kind: Kind, key: str, edit: Callable[[Document], None]) -> None:
         self.facts.change(kind, key, edit)
 
     def delete(self, kind: Kind, key: str) -> None:
-        """A pod that is bound terminates first; a node takes its pods with it."""
+        """Delete an object. A pod that is bound terminates first; a node takes its pods with it."""
         if kind is Kind.POD:
             pod = self.facts.get(kind, key)
             if pod is not None and self.facts.delete_pod(key, pod["metadata"]["uid"], self.time):
@@ -167,7 +167,7 @@ class World:
                 self._feed(ObjectObserved(kind, decode(kind, body)))
 
     def restart(self) -> None:
-        """The scheduler is killed and starts again: it knows nothing but the objects; writes under way are lost."""
+        """Kill the scheduler and start it again: it knows nothing but the objects; writes under way are lost."""
         self.writes.restart()
         self._gangs.restart()
         self._seen.clear()
@@ -178,7 +178,7 @@ class World:
         self._feed(Synced())
 
     def reload(self, configuration: int) -> None:
-        """Another configuration of the run's list, as soon as the engine can take it up."""
+        """Take up another configuration of the run's list, as soon as the engine can."""
         self._configuration = configuration
         life = self.writes.life
 
@@ -239,12 +239,13 @@ class World:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Until the last input is done: as the scheduler's loop, which takes no other one before."""
+        """Go on until the last input is done: as the scheduler's loop, which takes no other one before."""
         while self.engine.is_waking:
             self._carry_out(self.door.handle(WakingContinued(), self.now))
 
     def _changed(self, kind: Kind, document: Document, is_deleted: bool) -> None:
-        """The watch: later, but for each kind in order. It brings bytes, so that the decoder takes part."""
+        """Show a change to the engine, as a watch does: later, but for each kind in order. It brings bytes, so that the
+        decoder takes part."""
         if kind in (Kind.POD, Kind.RESOURCE_CLAIM):
             self._free_claims_later()
         if kind in (Kind.PERSISTENT_VOLUME, Kind.PERSISTENT_VOLUME_CLAIM):
@@ -331,7 +332,7 @@ class World:
                     self.send(command)
 
     def send(self, command: Command) -> None:
-        """A write: it arrives, is done or not, and is answered or not."""
+        """Send a write: it arrives, is done or not, and is answered or not."""
         if isinstance(command, BindPod):
             self._gangs.sends(command, self.engine, self.timeline.monotonic)
         self.writes.send(command)

@@ -43,7 +43,7 @@ class ClaimWrites:
         self._written[command.ticket] = carry_out(self._facts, command, time)
 
     def outcome_of(self, command: ClaimCommand, refused: Refused | None) -> WriteFinished:
-        """With the claim as it is by then; after a failure the writer looks it up."""
+        """The outcome of the write, with the claim as it is by then; after a failure the writer looks it up."""
         found = self._facts.get(Kind.RESOURCE_CLAIM, self._written.pop(command.ticket, ""))
         written = decode(Kind.RESOURCE_CLAIM, msgspec.json.encode(found)) if found is not None else None
         return msgspec.structs.replace(outcome_of(command.ticket, refused), written=written)
@@ -138,7 +138,7 @@ def claim_spec(template: str) -> Document:
 
 
 def make_claims(facts: Facts, time: str) -> None:
-    """Pods that name a template get a claim each, and then its name in their status."""
+    """Make a claim for each entry of the pods that names a template, and name it in their status."""
     for key, pod in facts.of(Kind.POD):
         known = {one["name"] for one in pod["status"].get("resourceClaimStatuses", ())}
         for entry in pod["spec"].get("resourceClaims", ()) if not is_over(pod) else ():
@@ -184,7 +184,8 @@ def _set_consumers(consumers: list[dict[str, str]], claim: Document) -> None:
 
 
 def check_devices(facts: Facts) -> None:
-    """No device is held by two claims, no counter is overdrawn, and bound pods have what their claims ask for."""
+    """Check that no device is held by two claims, no counter is overdrawn, and bound pods have what their claims ask
+    for."""
     taken: Counter[tuple[str, str, str]] = Counter()
     holders: dict[tuple[str, str, str], list[str]] = {}
     for key, claim in facts.of(Kind.RESOURCE_CLAIM):

@@ -49,7 +49,7 @@ class Facts:
     # --- any kind -----------------------------------------------------------------------------------------------------
 
     def create(self, kind: Kind, document: Document, time: str) -> str:
-        """Returns the key. UIDs are numbered, so that they are the same in each run."""
+        """Create an object; returns its key. UIDs are numbered, so that they are the same in each run."""
         document = copied(document)
         metadata = document.setdefault("metadata", {})
         if kind.entry.namespaced:
@@ -84,7 +84,7 @@ class Facts:
             self._listener(kind, copied(document), True)
 
     def merge(self, kind: Kind, key: str, changes: Document) -> None:
-        """A JSON merge patch with a resourceVersion in it. Raises Refused (404, 409)."""
+        """Apply a JSON merge patch with a resourceVersion in it. Raises Refused (404, 409)."""
         current = self.get(kind, key)
         if current is None:
             raise Refused(404, "NotFound", f'{kind.value} "{key}" not found')
@@ -105,7 +105,7 @@ class Facts:
         return found
 
     def bind(self, key: str, uid: str, node: str, time: str) -> None:
-        """Raises Refused, as for a pod that has a node already."""
+        """Bind a pod. Raises Refused, as for a pod that has a node already."""
         pod = self.pod(key, uid)
         if "deletionTimestamp" in pod["metadata"]:
             raise Refused(409, "Conflict", f"pod {key} is being deleted, cannot be assigned to a host")
@@ -143,9 +143,8 @@ class Facts:
         self.change(kind, key, lambda document: _set_condition(document, condition))
 
     def delete_pod(self, key: str, uid: str, time: str) -> bool:
-        """Without a node a pod goes at once; else it terminates, and True says that its kubelet has to end it.
-
-        Raises Refused."""
+        """Delete a pod. Without a node it goes at once; else it terminates, and True says that its kubelet has to end
+        it. Raises Refused."""
         pod = self.pod(key, uid)
         if not pod["spec"].get("nodeName") or pod["status"]["phase"] in _OVER:
             self.remove(Kind.POD, key)

@@ -11,11 +11,13 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod
 
 RECENT_SECONDS = 1.0
-"""Longer than a gang is placed and handed over: what happened before that was known when it was placed."""
+"""Seconds for which what happened to a gang counts as recent: longer than a gang takes to be placed and handed over, so
+that what happened before was known then."""
 
 
 class GangWatch:
-    """Every bind of a gang's member is sent while as many of its members have their places as must start together.
+    """Checks that every bind of a gang's member is sent while as many of its members have their places as must start
+    together.
 
     What others do to a gang that is being bound is not the scheduler's: a member deleted, a bind refused, a node gone,
     another quorum. A gang to which that happened a moment ago is not judged.
@@ -33,7 +35,7 @@ class GangWatch:
         self._bound_by.clear()
 
     def fed(self, stimulus: Stimulus, engine: Engine, now: float) -> None:
-        """Before the engine gets a stimulus."""
+        """Note a stimulus before the engine gets it."""
         match stimulus:
             case ObjectDeleted(Kind.NODE):
                 self._all_disturbed = now

@@ -14,7 +14,8 @@ from scheduler.simulate.world_facts import Facts, is_over
 
 
 def check_engine(engine: Engine) -> None:
-    """The engine agrees with itself, and every pod of its profiles that needs a node waits, is tried, or is assumed."""
+    """Check that the engine agrees with itself, and that every pod of its profiles that needs a node waits, is tried,
+    or is assumed."""
     engine.check()
     for info in engine.known_pods:
         is_ours = info.pod.spec.scheduler_name in engine.profiles
@@ -26,7 +27,7 @@ def check_engine(engine: Engine) -> None:
 
 
 def check_nodes(facts: Facts) -> None:
-    """The pods that are bound to a node fit on it: pods, cpu and memory, by the API server's own account."""
+    """Check that the pods that are bound to a node fit on it: pods, cpu and memory, by the API server's own account."""
     used: dict[str, dict[str, int]] = {}
     for _, document in facts.of(Kind.POD):
         if document["spec"].get("nodeName") and not is_over(document):

@@ -16,7 +16,7 @@ START_MONOTONIC = 1_000.0
 START_WALL = 1_800_000_000 * 10**9
 
 MAX_NOTED = 10_000
-"""Subjects of chance, and bindings: many times what is alive in any run."""
+"""Subjects of chance, and bindings, that are remembered: many times what is alive in any run."""
 
 Value = TypeVar("Value")
 

@@ -18,16 +18,16 @@ class Trouble(Struct, frozen=True):
     write_seconds: Range = (0.002, 0.05)
     watch_seconds: Range = (0.001, 0.05)
     start_seconds: Range = (0.1, 2.0)
-    """From the binding until the kubelet says Running."""
+    """Seconds from the binding until the kubelet says Running."""
     stop_seconds: Range = (0.05, 3.0)
-    """From the deletion of a bound pod until it is gone."""
+    """Seconds from the deletion of a bound pod until it is gone."""
     refused: float = 0.0
     """Answered with a conflict or a server error; nothing is done."""
     unanswered: float = 0.0
     """No answer: such a write is never done, or done all the same; a bind may also be done after its time-out has been
     reported."""
     timeout_seconds: float = 5.0
-    """After which an unanswered write is reported."""
+    """Seconds after which an unanswered write is reported."""
     late_seconds: Range = (0.0, 20.0)
     """From the report of an unanswered bind until the API server commits it after all."""
     provision_seconds: Range = (0.01, 1.0)

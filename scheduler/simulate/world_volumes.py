@@ -15,8 +15,8 @@ HOST: Final = "kubernetes.io/hostname"
 
 
 def bind_volumes(facts: Facts, time: str) -> None:
-    """The volume controller looks at every claim and volume once: it provisions for claims with a selected node, binds
-    claims to the volumes that were reserved for them, and deletes volumes whose claim is gone."""
+    """Let the volume controller look at every claim and volume once: it provisions for claims with a selected node,
+    binds claims to the volumes that were reserved for them, and deletes volumes whose claim is gone."""
     for key, claim in facts.of(Kind.PERSISTENT_VOLUME_CLAIM):
         if not _is_bound(claim):
             _provision(facts, key, claim, time)
@@ -34,9 +34,8 @@ def bind_volumes(facts: Facts, time: str) -> None:
 
 
 def check_volumes(facts: Facts) -> None:
-    """No volume has two claims, and pods that have a node can reach all of their volumes there.
-
-    Raises InvariantViolation."""
+    """Check that no volume has two claims, and that pods that have a node can reach all of their volumes there. Raises
+    InvariantViolation."""
     owners: dict[str, str] = {}
     for key, claim in facts.of(Kind.PERSISTENT_VOLUME_CLAIM):
         if _is_bound(claim):

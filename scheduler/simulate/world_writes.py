@@ -45,7 +45,7 @@ class Writes:
             self._feed(stimulus)
 
     def send(self, command: Command) -> None:
-        """A write: it arrives, is done or not, and is answered or not."""
+        """Send a write: it arrives, is done or not, and is answered or not."""
         if isinstance(command, BindPod) and command.pod.uid in self._confirmed:
             raise InvariantViolation(f"pod {command.pod.key} is bound again, to {command.node}")
         subject = f"{type(command).__name__} {_subject_of(command)}"

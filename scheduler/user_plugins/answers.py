@@ -102,14 +102,14 @@ def check_post_filter(answer: Any) -> None:
 
 
 def check_effects(answer: Any) -> None:
-    """Of ``unreserve``, and of a ``reserve`` that does not refuse."""
+    """Checks an answer of ``unreserve``, or of a ``reserve`` that does not refuse."""
     if not isinstance(answer, tuple) or not all(isinstance(one, Effect | PluginRequest) for one in answer):
         raise TypeError(f"answered {_shown(answer)}; a tuple of Effects or requests is wanted")
     check_requests(tuple(one for one in answer if isinstance(one, PluginRequest)))
 
 
 def check_requests(requests: Any) -> None:
-    """Of ``permit``, and among the effects of ``reserve`` and ``unreserve``."""
+    """Checks an answer of ``permit``, or the requests among the effects of ``reserve`` and ``unreserve``."""
     if not isinstance(requests, tuple) or not all(isinstance(one, PluginRequest) for one in requests):
         raise TypeError(f"answered the requests {_shown(requests)}; a tuple of requests is wanted")
     for one in requests:
@@ -199,7 +199,7 @@ def _check_array(array: Any, dtype: np.dtype[Any], count: int, what: str) -> Non
 
 
 def _is_text(value: Any) -> bool:
-    """Whether it can be sent as UTF-8: half of a surrogate pair can't."""
+    """Whether the text can be sent as UTF-8: half of a surrogate pair can't."""
     return isinstance(value, str) and (value.isascii() or not any(map(_is_surrogate, value)))
 
 

@@ -40,7 +40,7 @@ Check = Callable[[Any, tuple[Any, ...]], None]
 """``check(answer, arguments)``; raises TypeError or ValueError."""
 
 STRAY: Final = (SystemExit, asyncio.CancelledError, GeneratorExit)
-"""What a plugin may raise that is no Exception: it would end the process, or the task in which the engine runs."""
+"""Exceptions of a plugin that are no Exception: they would end the process, or the task in which the engine runs."""
 
 _MARK: Final = "is_checked_subclass"
 

@@ -39,7 +39,7 @@ class PluginClasses:
         self._is_sealed = True
 
     def at(self, path: str) -> type[Plugin]:
-        """Raises Unloadable."""
+        """The class at ``module:Class``, imported on first use. Raises Unloadable."""
         known = self._loaded.get(path)
         if known is not None:
             return known

@@ -25,7 +25,8 @@ class PluginSources(Struct, frozen=True):
     folder: Path | None = None
 
     def check(self, module: str) -> None:
-        """Nothing is imported. Raises Unloadable for a module from anywhere else."""
+        """Check that the module is in one of these places; nothing is imported. Raises Unloadable for one from anywhere
+        else."""
         top = module.partition(".")[0]
         if top in sys.stdlib_module_names:
             raise Unloadable(f"{top} is a module of Python's own library")

@@ -100,7 +100,7 @@ class Claims(Struct, AlikeState, frozen=True):
     bound: tuple[PersistentVolumeClaim, ...]
     delayed: DelayedClaims | None
     unusable: Refusal | None = None
-    """Why nothing can be said of any node: an error."""
+    """The error for which nothing can be said of any node."""
 
     def likeness(self, view: View) -> Likeness | None:
         """By the rows that each volume can be used from. Volumes for claims without one are each found once."""
@@ -259,7 +259,7 @@ def _reach(claim: PersistentVolumeClaim, view: View) -> bytes | bool:
 
 
 def _live(view: View, rows: Rows) -> Rows:
-    """The same rows in the table that volumes are kept for."""
+    """The same rows, in the table that volumes are kept for."""
     return rows if view.live_rows is None else view.live_rows[rows]
 
 

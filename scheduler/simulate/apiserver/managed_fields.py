@@ -36,7 +36,7 @@ _OWN: Final = frozenset(
         "deletionTimestamp", "deletionGracePeriodSeconds", "generateName",
     }
 )  # fmt: skip
-"""Fields of the metadata that identify the object or that the server sets: no manager owns them."""
+"""Fields of the metadata that no manager owns: they identify the object, or the server sets them."""
 
 
 class Manager(msgspec.Struct, frozen=True):

@@ -56,7 +56,8 @@ def apply(content_type: str, obj: dict[str, Any], patch: Any) -> dict[str, Any]:
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """Other than RFC 7386 has it, a null deletes its field also within the items of a list, as in the API server."""
+    """The object after a JSON merge patch. Other than in RFC 7386, a null deletes its field also within the items of a
+    list, as in the API server."""
     if isinstance(patch, list) and not isinstance(target, dict):
         return [item if item is None else merge_patch(None, item) for item in patch]
     if not isinstance(patch, dict):
@@ -124,10 +125,8 @@ def _merge_list(field: str, current: list[Any], patch: list[Any], order: list[An
 
 
 def _ordered(merged: dict[Any, Any], before: list[Any], patched: list[Any]) -> list[Any]:
-    """The API server's order: items of the patch in the patch's order, others in their old order relative to them.
-
-    A new item comes before an adjacent old one that the patch does not contain.
-    """
+    """The items in the API server's order: those of the patch in the patch's order, others in their old order relative
+    to them. A new item comes before an adjacent old one that the patch does not contain."""
     place = {key: index for index, key in enumerate(before)}
     named = [key for key in dict.fromkeys(patched) if key in merged]
     others = [key for key in before if key in merged and key not in named]

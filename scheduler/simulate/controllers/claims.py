@@ -16,7 +16,7 @@ OVER: Final = ("Succeeded", "Failed")
 
 
 def pod(registry: Registry, _: Dependents, obj: Object) -> None:
-    """Each entry that names a template gets a claim of its own, which the pod's status names."""
+    """Makes a claim for each entry of the pod that names a template, and names it in the pod's status."""
     if "deletionTimestamp" in obj["metadata"] or obj["status"].get("phase") in OVER:
         return
     made = {one["name"] for one in obj["status"].get("resourceClaimStatuses") or ()}
@@ -27,8 +27,8 @@ def pod(registry: Registry, _: Dependents, obj: Object) -> None:
 
 
 def claim(registry: Registry, _: Dependents, obj: Object) -> None:
-    """It is reserved for pods that are there and not over. With none left it gives its devices back, if it was made
-    for a pod or is being deleted; without devices it may go."""
+    """Keeps the claim reserved for pods that are there and not over. With none left it gives its devices back, if it
+    was made for a pod or is being deleted; without devices it may go."""
     metadata, status = obj["metadata"], obj.get("status") or {}
     consumers = [one for one in status.get("reservedFor") or () if _is_alive(registry, metadata["namespace"], one)]
     is_over = "deletionTimestamp" in metadata or _was_made_for_a_pod(obj)

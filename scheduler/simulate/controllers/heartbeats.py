@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 NAMESPACE: Final = "kube-node-lease"
 RENEW_SECONDS: Final = 10.0
-"""The kubelet's interval: a fourth of the duration."""
+"""Seconds between two renewals, as of a kubelet: a fourth of the duration."""
 _DURATION_SECONDS: Final = 40
 
 

@@ -46,7 +46,7 @@ class TaintEviction:
         self._tainted: dict[str, tuple[Taint, ...]] = {}
         """By node: its taints of effect NoExecute; nodes without one are absent."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        """By the pod's UID."""
+        """The timers by the pod's UID."""
 
     async def run(self) -> None:
         """Looks at the present nodes and then follows all changes, until cancelled."""
