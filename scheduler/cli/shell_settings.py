@@ -38,6 +38,7 @@ _HIGHEST_PORT: Final = 65535
 def shell_settings(
     configuration: Configuration, flags: StatedFlags, serving: ServingSettings, logs: LogSettings
 ) -> ShellSettings:
+    """The settings of the shell, from the configuration and the flags."""
     kube = configuration.kube
     connection = kube.client_connection
     journal = flags.get("journal")
@@ -99,6 +100,7 @@ def own_pod(environment: Mapping[str, str]) -> PodReference | None:
 
 
 def operator_of(flags: StatedFlags, faults: list[Fault]) -> OperatorOptions:
+    """The settings of kopf, from the flags. Adds to ``faults`` a ConfigMap whose name can't be read."""
     stated: str = flags.get("config-map", "")
     if not stated:
         return OperatorOptions()
@@ -110,6 +112,7 @@ def operator_of(flags: StatedFlags, faults: list[Fault]) -> OperatorOptions:
 
 
 def leader_election_of(stated: LeaderElection) -> LeaderElectionSettings:
+    """The settings of leader election, with durations in seconds."""
     return LeaderElectionSettings(
         leader_elect=stated.leader_elect,
         lease_duration=stated.lease_duration.seconds,
@@ -121,6 +124,7 @@ def leader_election_of(stated: LeaderElection) -> LeaderElectionSettings:
 
 
 def serving_of(flags: StatedFlags, faults: list[Fault]) -> ServingSettings:
+    """The settings of the page server, from the flags. Adds contradictions to ``faults``."""
     defaults = ServingSettings()
     port: int = flags.get("secure-port", defaults.port)
     if not 0 <= port <= _HIGHEST_PORT:

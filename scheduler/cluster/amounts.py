@@ -42,6 +42,7 @@ class Amounts:
         return list(self._by_name)
 
     def add(self, name: str, row: int, amount: int) -> None:
+        """Add to the amount of one row, which may be negative. Sums wrap around as int64 in Go."""
         if not amount:
             return
         if name in self._by_name:

@@ -18,6 +18,8 @@ from scheduler.objects.node import Node
 
 
 class ImageState(Struct):
+    """One image: its size, as of the node that brought its name first, and the rows that hold it."""
+
     size_bytes: int
     rows: set[int] = field(default_factory=set)
     version: int = 0
@@ -54,6 +56,8 @@ class ImageState(Struct):
 
 
 class ImageIndex:
+    """The container images on the nodes: which rows hold each, and its size."""
+
     __slots__ = ("_states", "version")
 
     def __init__(self) -> None:

@@ -181,6 +181,7 @@ class PodCounts:
     # --- the tally ----------------------------------------------------------------------------------------------------
 
     def add(self, info: PodInfo, row: int) -> None:
+        """Count a pod that comes to a row."""
         key = info.namespace, frozenset(info.labels.items())
         known = self._groups.get(key)
         if known is not None:

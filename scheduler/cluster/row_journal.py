@@ -71,6 +71,7 @@ class RowJournal:
         """... its answer: filters and scores of one class ask the same."""
 
     def append(self, row: int, flags: int) -> None:
+        """Note a change of a row; ``flags`` say what has changed."""
         entries = self._entries
         entries.append(row << _FLAGS | flags)
         self.version += 1

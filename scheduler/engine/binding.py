@@ -21,6 +21,8 @@ from scheduler.queue.queued_pod import QueuedPod
 
 
 class BindingState(Enum):
+    """How far the binding of one pod has come; BINDING_MOVES has the transitions."""
+
     STARTED = "Started"
     PERMIT_WAIT = "PermitWait"
     PRE_BIND_WRITE = "PreBindWrite"

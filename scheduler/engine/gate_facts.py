@@ -16,6 +16,8 @@ from scheduler.queue.metrics import QueueMetrics
 
 
 class GateFacts:
+    """The facts that PreEnqueue plugins may read: an ``EnqueueContext``."""
+
     def __init__(self, cache: ClusterCache, room: ReadsRoom) -> None:
         self._cache = cache
         self._room = room
@@ -39,6 +41,7 @@ class GateFacts:
 
 
 def gates_of(profiles: Mapping[str, Profile], cache: ClusterCache, room: ReadsRoom, facts: QueueMetrics) -> Gates:
+    """The PreEnqueue plugins of the profiles, with the facts that they read."""
     plugins = {name: profile.pre_enqueue_plugins for name, profile in profiles.items()}
     return Gates(plugins, GateFacts(cache, room), facts)
 
@@ -50,6 +53,7 @@ def hints_of(
     stopwatch: Callable[[], float],
     has_extenders: bool,
 ) -> HintMap:
+    """The queueing hints that the plugins of the profiles registered."""
     classes = cache.devices.classes
     registrations = {name: registrations_of(one.plugins, has_extenders, classes) for name, one in profiles.items()}
     return HintMap(registrations, facts, stopwatch)

@@ -28,6 +28,8 @@ from scheduler.preemption.plugin import PreemptionPlugin
 def ask_about_victims(
     plugin: PreemptionPlugin, context: PostFilterContext, extenders: ExtenderRound
 ) -> Generator[Calls, Answers, PostFilterAnswer]:
+    """The answer of preemption with extenders: each in turn may change the candidates and their victims before one is
+    chosen. A failing extender that is not ignorable ends the attempt with an error."""
     begun = plugin.begin(replace(context, may_others_name_victims=True))
     if isinstance(begun, PostFilterAnswer):
         return begun

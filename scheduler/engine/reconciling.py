@@ -85,6 +85,7 @@ class Reconciliation:
         return ReportKnownObjects(self._cache.node_names(), [*self._known_pods.uids, *self._cache.pods], unconfirmed)
 
     def mend(self, part: Reconciled, now: Now) -> tuple[Repair, ...]:
+        """Repair what differs from this part of the API server's state; returns a line for each repair."""
         repairs = [*self._mend_bindings(part.lost_bindings, now), *self._mend_deletions(part.pods, now)]
         repairs += self._mend_pods(part, now)
         repairs += self._mend_queue(part.pods, now)

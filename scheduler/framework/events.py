@@ -20,6 +20,9 @@ from scheduler.objects.meta import ApiObject
 
 
 class Action(IntFlag):
+    """What happened to a resource, as bits: kube-scheduler's action types with its values. A registration may combine
+    them."""
+
     ADD = 1
     DELETE = 2
     UPDATE_NODE_ALLOCATABLE = 4

@@ -131,6 +131,7 @@ class FiltersBeside(Struct, frozen=True):
 
     @classmethod
     def of(cls, filters: Sequence[FilterPlugin], states: States) -> FiltersBeside:
+        """The filters with these states, without those that skipped."""
         asked = tuple(
             [
                 AskedFilter.of(plugin, state)

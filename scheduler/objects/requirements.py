@@ -16,6 +16,8 @@ _MAX_DIGITS = 64
 
 
 class Operator(Enum):
+    """The operators of requirements, by their name in the API."""
+
     IN = "In"
     NOT_IN = "NotIn"
     EXISTS = "Exists"
@@ -63,6 +65,8 @@ class Requirement(msgspec.Struct, frozen=True, cache_hash=True, gc=False):
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels meet the requirement. Gt and Lt are False where a side is no number; NotIn holds without the
+        label."""
         value = labels.get(self.key)
         operator = self.operator
         if operator is Operator.IN:

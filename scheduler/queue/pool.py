@@ -34,6 +34,7 @@ class UnschedulablePool:
         self._gated = 0
 
     def put(self, record: QueuedPod) -> None:
+        """Add a record to the pool, and to the group of pods like it."""
         key = self._group_key(record)
         group = self._groups.get(key)
         if group is None:
@@ -54,6 +55,7 @@ class UnschedulablePool:
         return self._records.get(record.key) is record and not record.is_gated
 
     def remove(self, key: str) -> QueuedPod | None:
+        """Remove and return the record of this ``namespace/name``; None if it is not here."""
         record = self._records.pop(key, None)
         if record is None:
             return None

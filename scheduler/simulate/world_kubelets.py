@@ -8,6 +8,8 @@ from scheduler.simulate.world_timeline import Timeline
 
 
 class Kubelets:
+    """The kubelets of all nodes of a world."""
+
     def __init__(self, facts: Facts, timeline: Timeline) -> None:
         self._facts = facts
         self._timeline = timeline

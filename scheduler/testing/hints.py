@@ -27,6 +27,7 @@ _PODS = (Resource.POD, Resource.ASSIGNED_POD, Resource.UNSCHEDULED_POD)
 
 
 def check_hints(plugin: Plugin, cluster: Cluster) -> None:
+    """Raises ContractViolation for a queueing hint that breaks the rule ``hints`` of ``check_contract``."""
     world = World(cluster)
     registrations = asked(plugin, "events", plugin.events, answers.check_events)
     for registration in registrations:

@@ -38,6 +38,7 @@ class SharedClient:
 
     @asynccontextmanager
     async def borrowed(self) -> AsyncIterator[ApiClient]:
+        """The client for the block: the first user makes it, the last one closes it."""
         if self._client is None:
             self._client = self._make()
         client = self._client

@@ -208,6 +208,7 @@ class Devices:
                 self._reached.touch_held(self.in_flight.add(claim.claim_key, claim.allocation))
 
     def give_back(self, pod_uid: str) -> None:
+        """Release what is set aside for a pod. Devices of a claim whose write is under way stay taken until it ends."""
         held = self._set_aside.pop(pod_uid, None)
         if held is None:
             return

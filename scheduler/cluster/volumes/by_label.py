@@ -56,6 +56,7 @@ class ByLabel:
             self._keys[place[0]] += 1
 
     def drop(self, name: str) -> None:
+        """Remove a name, if it is there."""
         known = self._known.pop(name, None)
         if known is None:
             return

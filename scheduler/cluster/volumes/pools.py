@@ -56,6 +56,7 @@ class VolumePool:
         return other
 
     def put(self, volume: PersistentVolume) -> None:
+        """Add a volume, or replace the one of its name."""
         name = volume.metadata.name
         self.drop(name)
         self._volumes[name] = volume
@@ -71,6 +72,7 @@ class VolumePool:
             self._kinds.put(slot, volume)
 
     def drop(self, name: str) -> None:
+        """Remove the volume of this name, if there is one."""
         known = self._volumes.pop(name, None)
         if known is None:
             return
@@ -143,6 +145,7 @@ class VolumeKinds:
         self._kinds: npt.NDArray[np.int32] = np.zeros(16, np.int32)
 
     def put(self, slot: int, volume: PersistentVolume) -> None:
+        """Note which volume is in the slot."""
         modes = tuple(sorted(volume.spec.access_modes))
         kind = (volume.volume_mode, volume.volume_attributes_class, volume.storage_class, modes)
         number = self._numbers.setdefault(kind, len(self._numbers))

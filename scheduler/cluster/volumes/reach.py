@@ -205,6 +205,7 @@ class Reach:
         self._entries[slot] = tuple(entries)
 
     def drop(self, slot: int) -> None:
+        """Free a slot that is in use."""
         entries = self._entries.pop(slot)
         for key, entry in entries:
             self._shapes[key].drop(entry)

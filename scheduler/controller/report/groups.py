@@ -27,6 +27,7 @@ class GroupLog:
         self._log = structlog.get_logger().bind()
 
     def write(self, attempt: GroupAttempt) -> None:
+        """Logs one attempt at a group."""
         fields: dict[str, Any] = {
             "podGroup": attempt.group,
             "profile": attempt.scheduler_name,

@@ -28,6 +28,8 @@ class CounterChild:
 
 
 class HistogramChild:
+    """One series of a histogram: the count of each bucket, and the sum."""
+
     __slots__ = ("bounds", "counts", "sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
@@ -56,6 +58,7 @@ class _Family(Generic[Child]):
         raise NotImplementedError
 
     def child(self, *values: str) -> Child:
+        """The series with these label values, in the order of the names; made when it is first asked for."""
         found = self._children.get(values)
         if found is None:
             found = self._children[values] = self._new()
@@ -87,6 +90,8 @@ class Counter(_Family[CounterChild]):
 
 
 class Histogram(_Family[HistogramChild]):
+    """A histogram with fixed buckets; ``bounds`` are their upper bounds, without +Inf."""
+
     def __init__(self, name: str, text: str, labels: Sequence[str], bounds: Sequence[float]) -> None:
         super().__init__(name, text, labels)
         self._bounds = tuple(bounds)

@@ -260,6 +260,7 @@ class SchedulerMetrics:
         return child
 
     def watch_engine(self, engine: EngineGauges) -> None:
+        """Adds the metrics that are read from the engine when scraped."""
         add = self.instruments.add
         text = "Number of pending pods, by the queue type."
         add(Gauge("scheduler_pending_pods", text, ("queue",), lambda: _by_one(engine.pending_counts(), QUEUES)))

@@ -19,6 +19,7 @@ class AnswerCache(Generic[Key, Answer]):
         self._answers: OrderedDict[Key, tuple[float, Answer]] = OrderedDict()
 
     def get(self, key: Key) -> Answer | None:
+        """The stored answer; None if there is none or its life is over."""
         found = self._answers.get(key)
         if found is None:
             return None

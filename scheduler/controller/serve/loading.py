@@ -35,6 +35,7 @@ class WhatPagesNeed(Struct, frozen=True):
 
 
 def load_server(settings: ServingSettings, needed: WhatPagesNeed) -> HealthServer:
+    """The server of the pages, from all that they show or use."""
     routes = needed.routes
     if needed.shadow is not None:
         routes += (shadow_route(needed.shadow),)

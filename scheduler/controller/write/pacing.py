@@ -184,6 +184,7 @@ class Pacing(Generic[W]):
     # --- in ----------------------------------------------------------------------------------------------------------
 
     def offer(self, write: W, now: float) -> None:
+        """Queue a write, or fold it into one of its key that is not sent yet. ``now``: monotonic seconds."""
         key, since = write.key, now
         if key and key in self._lines:
             for slot in reversed(self._lines[key]):

@@ -20,6 +20,8 @@ from scheduler.queue.queued_pod import QueuedPod
 
 
 class AwaitedVictims:
+    """The preemptors that wait for victims, and the victims that are still there."""
+
     def __init__(self, nominator: ReadsNominations) -> None:
         self._nominator = nominator
         self._left: dict[str, tuple[Removal, set[str]]] = {}

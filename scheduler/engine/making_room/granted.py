@@ -29,6 +29,8 @@ class _Leaving(Struct, frozen=True, gc=False):
 
 
 class GrantedDeletions:
+    """Victims from the grant of their deletion until the watch shows it, and until budgets count them."""
+
     __slots__ = ("_leaving", "_shown", "_uncounted", "counted")
 
     def __init__(self) -> None:

@@ -16,8 +16,10 @@ EVERYWHERE = "cluster"
 
 
 class Preemptor(msgspec.Struct, frozen=True):
+    """Who preempts: a pod by itself, or a group that makes room as one."""
+
     uid: str
-    """Of the pod, or of the group's object."""
+    """The UID of the pod, or of the group's object."""
     pods: tuple[PodInfo, ...]
     """The pods that wait; at least one."""
     nodes: tuple[str, ...]

@@ -34,6 +34,9 @@ REMOVAL_MOVES: Final[dict[tuple[RemovalState, RemovalState], str]] = {
 
 
 class Removal(Struct, eq=False):
+    """The removal of one preemptor's victims, from the first write until the last victim is gone. ``last``: the victim
+    that is removed after all others. ``started``: monotonic seconds."""
+
     preemptor: Preemptor
     victims: tuple[PodInfo, ...]
     last: PodInfo

@@ -96,6 +96,8 @@ class Hidden(_Value, frozen=True):
 
 
 class Answer(_Value, frozen=True, omit_defaults=True):
+    """The answer to a what-if question."""
+
     nodes: int
     placed: int
     pending: int

@@ -39,6 +39,8 @@ class Help(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Helps(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The answer to what would help a pod or a group."""
+
     pod: str
     """namespace/name of the pod; "" if a group was asked about."""
     message: str = ""

@@ -32,6 +32,7 @@ from scheduler.objects.storage import PersistentVolumeClaim
 
 
 def put_object(trial: Trial, edit: PutObject, consequences: Consequences) -> None:
+    """Put the object into the fork, in place of one of its name. Raises WrongQuestion for one that can't be read."""
     if is_priority_class(edit) or is_claim_template(edit.object):
         return  # applied when the question began
     kind = _kind_of_object(edit.object)
@@ -119,6 +120,7 @@ def _put_pod(trial: Trial, pod: Pod, consequences: Consequences) -> None:
 
 
 def delete_object(trial: Trial, edit: DeleteObject, _consequences: Consequences) -> None:
+    """Delete the object in the fork. Raises WrongQuestion for pods and nodes, and for an unknown object."""
     kinds = kinds_named(edit.kind)
     if Kind.POD in kinds or Kind.NODE in kinds:
         raise WrongQuestion("pods are removed by the edit removePod, nodes by removeNode")

@@ -21,6 +21,8 @@ class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """A what-if question: edits of the cluster, and pods to be placed after them."""
+
     workloads: tuple[Asked, ...] = ()
     edits: tuple[Edit, ...] = ()
     finds_max: bool = False

@@ -40,6 +40,7 @@ _DIGEST: Final = "sha256"
 
 
 def decision_of(attempt: Attempt) -> Decision:
+    """The decided part of an attempt: without durations and evidence."""
     is_kept = attempt.nomination_mode is NominationMode.KEEP
     return Decision(
         attempt.pod,

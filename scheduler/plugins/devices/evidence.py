@@ -36,6 +36,8 @@ MAX_NAMES = 10
 
 
 def findings(pod: PodInfo, view: View, max_steps: int) -> tuple[Finding, ...]:
+    """What ``tandem why`` shows about devices: those that a placed pod has, or why groups of nodes can't give them.
+    ``max_steps``: of each search."""
     view.devices.catch_up()
     if pod.node_name:
         lines = tuple(_devices_of(pod, view))

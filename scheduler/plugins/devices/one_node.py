@@ -64,6 +64,7 @@ class Held:
         self._of_pool: dict[PoolKey, PoolHoldings] = {}
 
     def of_pool(self, pool: PoolKey) -> PoolHoldings:
+        """What claims hold of this pool, stored or in flight."""
         found = self._of_pool.get(pool)
         if found is None:
             taken, others = (holdings.taken_in(pool) for holdings in self._holdings)
@@ -143,6 +144,7 @@ def _special_needs(requests: tuple[DeviceRequest, ...], number: int, view: View)
 
 
 def outcome_of(found: Found | Fault | str) -> Outcome:
+    """The outcome for what a search has found, with the points of the alternatives that were chosen."""
     if isinstance(found, str):
         return Outcome(failure(found))
     if isinstance(found, Fault):

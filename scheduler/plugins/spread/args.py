@@ -38,6 +38,7 @@ class PodTopologySpreadArgs(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def args_faults(args: PodTopologySpreadArgs, path: str) -> Iterator[Fault]:
+    """The faults of the plugin's args, in kube-scheduler's words. ``path``: the path of the args."""
     constraints = args.default_constraints
     type_path = child(path, "defaultingType")
     if args.defaulting_type not in ("", SYSTEM_DEFAULTING, LIST_DEFAULTING):

@@ -79,6 +79,8 @@ class _Presence(Struct, frozen=True):
 
 
 class GroupedSpread(State):
+    """The groups of nodes that score alike, and the number of matching pods in each, for one pod."""
+
     __slots__ = ("_axes", "_counts_nodes_alone", "_nodes", "presence", "scored")
 
     def __init__(self, axes: tuple[_Axis, ...], requires_all_keys: bool, view: View) -> None:

@@ -66,6 +66,7 @@ class HardConstraint(Struct, frozen=True):
         return now
 
     def changed(self, value_id: int, sign: int, table: NodeTable) -> HardConstraint:
+        """The constraint with one matching pod more (``sign`` +1) or less (-1) in the domain of this value."""
         known = self.counts
         if value_id >= len(known):
             known = widened(known, table, self.constraint.topology_key)

@@ -97,6 +97,8 @@ def _hard_constraint(
 
 
 class SpreadFilterState(FactualState):
+    """The hard constraints of one pod with the matching pods of each domain. Rows that lack a key refuse the pod."""
+
     __slots__ = ("_basis", "_by_value", "_eligibility", "_namespace", "hard")
 
     def __init__(
@@ -232,6 +234,8 @@ class SoftConstraint(Struct, frozen=True):
 
 
 class SpreadScoreState(State):
+    """The soft constraints of one pod with the matching pods of each domain."""
+
     __slots__ = ("ignored", "soft")
 
     def __init__(self, soft: tuple[SoftConstraint, ...], ignored: Mask | None) -> None:
