@@ -75,7 +75,9 @@ def test_a_manifest_is_of_the_stated_namespace_and_number(
     assert (found["placed"], found["pending"], found["room"][0]["count"]) == (2, 1, 0)
 
 
-def test_tables_are_printed(snapshot: str, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_tables_say_why_a_pod_would_wait_and_how_many_fit(
+    snapshot: str, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert main(["what-if", "--from", snapshot, "-f", str(tmp_path / "pod.yaml"), "--max", "--drain", "n0"]) == 0
     printed = capfd.readouterr().out
     assert "would wait" in printed and "Insufficient cpu" in printed and "of asked fit" in printed

@@ -47,7 +47,7 @@ def test_every_gate_of_1_36_is_accepted_at_its_default_with_and_without_the_name
     assert len(GATES) == 239
 
 
-def test_later_settings_win() -> None:
+def test_the_last_of_several_settings_of_a_gate_wins() -> None:
     gates = parse_feature_gates(
         ["SchedulerAsyncPreemption=false, SchedulerAsyncAPICalls=T", "SchedulerAsyncAPICalls=0"]
     )

@@ -23,11 +23,11 @@ def commands() -> set[str]:
     return set(re.findall(r"(?:^|`)tandem ([a-z][a-z-]+)", TEXT, re.MULTILINE))
 
 
-def test_each_command_exists() -> None:
+def test_each_command_on_the_page_exists() -> None:
     assert commands() and commands() <= dict(candidates()[""]).keys()
 
 
-def test_each_flag_of_ours_exists() -> None:
+def test_each_flag_of_ours_on_the_page_exists() -> None:
     known = {flag.removeprefix("--") for flags in candidates().values() for flag, _ in flags}
     ours = set(re.findall(r"`--([a-z-]+)[` ]", TEXT)) - {"previous"}
     assert ours and ours <= known

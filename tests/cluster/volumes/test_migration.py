@@ -107,7 +107,7 @@ def test_a_zone_label_that_must_only_exist_leaves_the_volumes_own_zone_to_be_req
     assert not reaches(moved, {"topology.ebs.csi.aws.com/zone": "b", GA: "a"})
 
 
-def test_other_requirements_stay() -> None:
+def test_requirements_on_other_labels_than_the_zone_stay() -> None:
     assert not reaches(migrated(volume(EBS, "disk In ssd")), {"topology.ebs.csi.aws.com/zone": "a"})
     plain = volume({"azureDisk": {"diskURI": "x"}}, f"{GA} In a")
     assert migrated(plain) is plain

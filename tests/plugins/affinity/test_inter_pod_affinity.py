@@ -228,7 +228,7 @@ def test_some_scores_are_normalised_as_all_are(raws: list[int]) -> None:
     assert plugin.normalize_few(raws[1:2], min(raws), max(raws)) == whole[1:2]
 
 
-def test_arguments_are_checked() -> None:
+def test_a_weight_above_100_is_a_fault_at_its_path() -> None:
     args = msgspec.convert({"hardPodAffinityWeight": 101}, InterPodAffinityArgs)
     ((path, message),) = InterPodAffinity.validate_args(args, "a")
     assert path == "a.hardPodAffinityWeight" and message.endswith("not in valid range [0, 100]")

@@ -125,7 +125,7 @@ def test_listed_defaults_can_refuse() -> None:
         ),
     ],
 )
-def test_arguments_are_checked(args: dict[str, Any], expected: list[str]) -> None:
+def test_each_fault_of_default_constraints_is_named_by_its_path(args: dict[str, Any], expected: list[str]) -> None:
     faults = PodTopologySpread.validate_args(msgspec.convert(args, PodTopologySpreadArgs), "a")
     assert [path for path, _ in faults] == expected
 

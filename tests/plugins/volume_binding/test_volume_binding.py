@@ -318,7 +318,7 @@ def test_reasons_come_in_kube_schedulers_order() -> None:
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
-def test_arguments_are_checked() -> None:
+def test_a_negative_timeout_and_a_shape_without_its_gate_are_faults() -> None:
     raw = {"bindTimeoutSeconds": -1, "shape": [{"utilization": 0, "score": 5}]}
     args, faults = decode_args(VolumeBindingArgs, raw, "args", "VolumeBinding")
     assert not faults
@@ -341,7 +341,7 @@ def test_a_shape_without_points_is_a_shape() -> None:
     assert path == "args.shape"
 
 
-def test_defaults_are_valid() -> None:
+def test_the_default_arguments_have_no_fault() -> None:
     assert VolumeBinding.validate_args(VolumeBindingArgs(), "args") == ()
 
 
