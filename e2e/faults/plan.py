@@ -108,36 +108,45 @@ class Watch:
 class LineOrder:
     """The lines of one watch in the order in which they are passed on: some of them late, some of them twice.
 
-    No line is lost as long as ``rest`` is passed on before the stream ends.
+    No line is lost as long as ``rest`` is passed on before the stream ends. Lines that have changed places are passed
+    on together: a watch that begins again behind the later one would never show the earlier one.
     """
 
     def __init__(self, rng: random.Random, temper: float, fired: Counter[Fault]) -> None:
         self._rng = rng
         self._temper = temper
         self._fired = fired
-        self._held: list[tuple[int, bytes]] = []
+        self._held: list[tuple[int, bytes, Fault]] = []
+        """The lines that come after as many others, and why."""
+        self._passing: list[bytes] = []
+        """In their new order, while a line that they pass is held."""
 
     def take(self, line: bytes) -> list[bytes]:
         """The lines to pass on now that this one has come, which may be none of them."""
-        ripe = [held for after, held in self._held if after <= 1]
-        self._held = [(after - 1, held) for after, held in self._held if after > 1]
+        ripe = [held for after, held, _ in self._held if after <= 1]
+        self._held = [(after - 1, held, fault) for after, held, fault in self._held if after > 1]
         number = self._rng.random() / self._temper
         if number < REORDER_SHARE:
             self._hold(line, Fault.REORDER)
-            return ripe
-        if number < REORDER_SHARE + DUPLICATE_SHARE:
-            self._hold(line, Fault.DUPLICATE)
-        return [line, *ripe]
+        else:
+            self._passing.append(line)
+            if number < REORDER_SHARE + DUPLICATE_SHARE:
+                self._hold(line, Fault.DUPLICATE)
+        self._passing += ripe
+        if any(fault is Fault.REORDER for *_, fault in self._held):
+            return []
+        passed, self._passing = self._passing, []
+        return passed
 
     def rest(self) -> list[bytes]:
         """What is held back."""
-        lines = [line for _, line in self._held]
-        self._held = []
+        lines = [*self._passing, *(line for _, line, _ in self._held)]
+        self._held, self._passing = [], []
         return lines
 
     @property
     def holds_any(self) -> bool:
-        return bool(self._held)
+        return bool(self._held or self._passing)
 
     def delay_seconds(self) -> float:
         """How long the stream stands still before the next lines."""
@@ -148,7 +157,7 @@ class LineOrder:
 
     def _hold(self, line: bytes, fault: Fault) -> None:
         self._fired[fault] += 1
-        self._held.append((self._rng.randint(1, MAX_LINES_HELD), line))
+        self._held.append((self._rng.randint(1, MAX_LINES_HELD), line, fault))
 
 
 class Plan:

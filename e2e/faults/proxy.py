@@ -180,7 +180,7 @@ class Proxy:
             passed = lines.rest() if chunk is None else [one for line in whole for one in lines.take(line)]
             if passed:
                 await self._stand_still(lines.delay_seconds())
-                # In one piece: where lines have changed places, the later ones never arrive without the earlier.
+                # In one piece: of lines that have changed places, the later ones never arrive without the earlier.
                 await response.write(b"".join(passed))
         return _cut(request, response)
 

@@ -89,6 +89,17 @@ def test_no_line_is_lost_and_each_comes_little_late() -> None:
     assert min(fired[Fault.DUPLICATE], fired[Fault.REORDER]) > 50
 
 
+def test_a_line_comes_together_with_those_that_have_passed_it() -> None:
+    order, newest = LineOrder(random.Random(1), 2.0, Counter()), -1
+    for line in LINES:
+        if passed := order.take(line):
+            places = [LINES.index(one) for one in passed]
+            # All up to the newest one have come by now.
+            missing = set(range(newest + 1, max(places))) - set(places)
+            assert not missing
+            newest = max(newest, *places)
+
+
 def test_what_is_held_back_is_given_once() -> None:
     order = LineOrder(random.Random(1), 1e9, Counter())
     assert order.take(b"a\n") == [] and order.holds_any
