@@ -96,6 +96,9 @@ class CycleContext(Struct):
     placement: npt.NDArray[np.int64] | None = None
     """The rows, ascending, to which the search is restricted for a group of pods; None: all nodes. Plugins still see
     the whole cluster."""
+    together: frozenset[str] = frozenset()
+    """UIDs of the pods of a group that are being placed: the room that they are nominated to is kept from other pods,
+    and not from each other."""
     asks_for: CycleTicket | GroupTicket = CycleTicket()
     """The owner of extenders' answers."""
     tie_break: Callable[[Sequence[int]], int] | None = None

@@ -49,13 +49,12 @@ Latest = Callable[[str], PodInfo | None]
 class Commit:
     """The commit of one group.
 
-    ``begin``, ``place`` each member, then ask ``is_whole``; then ``hand_over`` each outcome, or ``take_back`` each that
-    is held. ``room_left`` by a member's nomination is announced after that: pods that it wakes meet the place that the
-    member has taken.
+    ``place`` each member, then ask ``is_whole``; then ``hand_over`` each outcome, or ``take_back`` each that is held.
     """
 
     def __init__(self, context: CycleContext, unit: GroupUnit, trial: Trial, latest: Latest) -> None:
         self._context = context
+        self._placing = msgspec.structs.replace(context, together=frozenset([member.uid for member in unit.members]))
         self._unit = unit
         self._trial = trial
         self._latest = latest
@@ -63,25 +62,6 @@ class Commit:
         self._is_feasible = False
         self.held: dict[str, Held] = {}
         """By UID: the pods that count on their nodes, and have not been handed over."""
-        self._dropped: dict[str, PodInfo] = {}
-        """By UID: the pods on the nodes that they were nominated to."""
-
-    def begin(self) -> None:
-        nominator = self._context.nominator
-        for member in self._unit.members if self._trial.drops_nominations else ():
-            if node := nominator.nominated_node(member.uid):
-                self._dropped[member.uid] = member.queued.info.on_node(node)
-                nominator.delete(member.uid)
-
-    def room_left(self, uid: str, outcome: CycleOutcome | None = None) -> list[Step]:
-        """The room of the nomination that was dropped for this outcome. If the pod's status names the node, the end of
-        that is shown by the watch, and says so."""
-        left = self._dropped.pop(uid, None)
-        if left is None or (isinstance(outcome, Placed) and outcome.pod.node_name == left.node_name):
-            return []
-        info = self._latest(uid)
-        is_shown = info is not None and info.pod.status.nominated_node_name == left.node_name
-        return [] if is_shown else [RoomTakenBack(left)]
 
     def place(self, member: Member, now: Now) -> Steps[None]:
         """The member counts on the node that was found for it, or is left out. Nothing may change in its pauses."""
@@ -93,7 +73,7 @@ class Commit:
             else:
                 node, profile = outcome.pod.node_name, self._unit.profile
                 info = as_nominated(info, self._context)
-                placing = place_on(self._context, profile, info, member.attempt, now, node, is_checked=True)
+                placing = place_on(self._placing, profile, info, member.attempt, now, node, is_checked=True)
                 outcome = yield from run_in_steps(placing)
         if isinstance(outcome, Placed):
             self.held[member.uid] = Held(outcome.pod, self._unit.profile, member.attempt, outcome.states)

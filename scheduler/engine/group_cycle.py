@@ -81,8 +81,6 @@ class Trial(Struct, eq=False):
     """How the group as a whole makes room."""
     gives_up_room: bool = False
     """Whether it would not fit even in place of all that it may remove: what its members are nominated to is free."""
-    drops_nominations: bool = False
-    """Whether it fits only as long as no member counts on the node that it is nominated to."""
     placement: Placement | None = None
     placements: int = 0
     """How many placements were tried."""
@@ -121,6 +119,13 @@ def forked(context: CycleContext) -> CycleContext:
     fork = context.on_fork()
     assumptions = ForkAssumptions(fork.cache, context.assumptions.on_trial)
     return replace(fork, assumptions=assumptions, kept=Kept(), asks_for=GroupTicket())
+
+
+def without_nominations(context: CycleContext, unit: GroupUnit) -> CycleContext:
+    """The context of a fork in which no member counts on the node that it is nominated to."""
+    for member in unit.members:
+        context.nominator.delete(member.uid)
+    return context
 
 
 def not_found(key: str) -> str:
@@ -211,15 +216,16 @@ def _placed(unit: GroupUnit, trial: Trial, placement: Placement, context: CycleC
 
 
 def _try_members(context: CycleContext, unit: GroupUnit, now: Now, *, stops_early: bool = False) -> Search:
-    """Each member in turn; those that have a node count there for the next ones. ``stops_early``: at the member without
-    which the quorum is out of reach."""
+    """Each member in turn; those that have a node count there for the next ones, and those that are only nominated to
+    one do not. ``stops_early``: at the member without which the quorum is out of reach."""
     trial = Trial()
+    infos = [as_nominated(member.queued.info, context) for member in unit.members]
+    without_nominations(context, unit)
     needs_preemption = False
-    for number, member in enumerate(unit.members):
+    for number, (member, info) in enumerate(zip(unit.members, infos, strict=True)):
         if stops_early and _is_out_of_reach(context, unit, len(unit.members) - number):
             return trial
         attempt = trial.attempts[member.uid] = another(member.attempt)
-        info = as_nominated(member.queued.info, context)
         outcome = yield from scheduling_cycle(context, unit.profile, info, attempt, now)
         standing = outcome
         if isinstance(outcome, NotPlaced) and outcome.nomination.mode is NominationMode.SET:

@@ -164,7 +164,6 @@ class GroupCycles:
         while commit is not None and commit.held:
             steps += commit.take_back()
         for member in unit.members[under_way.handed_over :]:
-            steps += commit.room_left(member.uid) if commit is not None else []
             outcome = NotPlaced(message, is_error=True)
             steps.append(CycleEnded(member.queued, unit.profile, member.attempt, outcome))
         record.duration_seconds += self._context.stopwatch() - under_way.began
@@ -216,7 +215,6 @@ class GroupCycles:
         commit = under_way.commit = Commit(self._context, unit, trial, self._waiting)
         outcomes: dict[str, CycleOutcome] | None = None
         if trial.result is GroupResult.SCHEDULED:
-            commit.begin()
             for member in unit.members:
                 for _ in commit.place(member, now):
                     yield None
@@ -227,8 +225,6 @@ class GroupCycles:
                 is_repeat, under_way.is_alone = under_way.is_alone, True
                 while commit.held:
                     now = yield commit.take_back()
-                if left := [step for member in unit.members for step in commit.room_left(member.uid)]:
-                    now = yield left
                 record.has_members = any(self._waiting(member.uid) is not None for member in unit.members)
                 if not is_repeat and record.has_members:
                     return
@@ -243,7 +239,6 @@ class GroupCycles:
         for member in unit.members:
             outcome, steps = commit.hand_over(member, outcomes[member.uid], makes_room=not self._is_gone(under_way))
             outcomes[member.uid] = outcome
-            steps += commit.room_left(member.uid, outcome)
             steps.append(CycleEnded(member.queued, unit.profile, member.attempt, outcome))
             under_way.handed_over += 1
             if under_way.handed_over == len(unit.members):

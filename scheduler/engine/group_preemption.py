@@ -31,7 +31,7 @@ from scheduler.engine.cycle_context import CycleContext
 from scheduler.engine.extender_round import Answers, Calls
 from scheduler.engine.group_attempt import GroupResult
 from scheduler.engine.group_commit import Latest
-from scheduler.engine.group_cycle import PAUSE, GroupUnit, Search, Trial, forked, not_found, search
+from scheduler.engine.group_cycle import PAUSE, GroupUnit, Search, Trial, forked, not_found, search, without_nominations
 from scheduler.engine.group_standing import Standing, holds, is_local, is_one_class, put_back, take_away
 from scheduler.engine.outcome import NotPlaced
 from scheduler.framework.post_filter import CLEAR_NOMINATION, PutOff, Remove, WholeGroup, nominate
@@ -64,20 +64,7 @@ def search_with_preemption(context: CycleContext, unit: GroupUnit, now: Now) -> 
         trial.result = GroupResult.ERROR
         trial.message = f"failed to get pod group object: {not_found(unit.key)}"
         return trial
-    if any(context.nominator.nominated_node(member.uid) for member in unit.members):
-        # Members that concern each other may fit one after the other, but not beside the nominations of those that are
-        # still to be tried. Where there are no victims to wait for, nothing else would ever end these nominations.
-        again = yield from search(_without_nominations(forked(context), unit), unit, now)
-        if again.result is GroupResult.SCHEDULED:
-            again.drops_nominations = True
-            return again
     return (yield from _make_room(context, unit, group, trial, now))
-
-
-def _without_nominations(context: CycleContext, unit: GroupUnit) -> CycleContext:
-    for member in unit.members:
-        context.nominator.delete(member.uid)
-    return context
 
 
 def _make_room(context: CycleContext, unit: GroupUnit, group: Group, failed: Trial, now: Now) -> Search:
@@ -135,7 +122,7 @@ def _weighed(units: Iterable[Unit], now: Now) -> Generator[Calls, Answers, list[
 
 def _emptied(context: CycleContext, unit: GroupUnit, units: Sequence[Unit]) -> Generator[Calls, Answers, CycleContext]:
     """A fork without these units. Members have no nomination there: the search starts afresh."""
-    emptied = _without_nominations(forked(context), unit)
+    emptied = without_nominations(forked(context), unit)
     for each in units:
         take_away(emptied, each)
         yield PAUSE
@@ -278,7 +265,7 @@ def still_helps(context: CycleContext, unit: GroupUnit, trial: Trial, latest: La
     began."""
     if not isinstance(trial.room, Remove):
         return True
-    fork = _without_nominations(forked(context), unit)
+    fork = without_nominations(forked(context), unit)
     for victim in trial.room.victims:
         fork.cache.remove_pod(victim.uid)
     waiting = {member.uid: info for member in unit.members if (info := latest(member.uid)) is not None}

@@ -250,6 +250,8 @@ def _is_searched(run: Run, row: int) -> bool:
 def _refusal_on(run: Run, row: int) -> Refusal | None:
     """Why the pod does not fit on the row, beside those that are nominated to it. Raises PluginError."""
     beside = rivals(run.pod, run.context.nominator.pods_for_node(run.view.table.names[row]))
+    if run.context.together:
+        beside = tuple([other for other in beside if other.uid not in run.context.together])
     return filter_with_nominated(run.profile.filter_plugins, run.filters.states, run.pod, run.view, row, beside)
 
 
