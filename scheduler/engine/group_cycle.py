@@ -34,7 +34,7 @@ from scheduler.engine.placement_choice import PlacementChoice
 from scheduler.engine.scheduling_cycle import Cycle, place_on, scheduling_cycle
 from scheduler.engine.tickets import GroupTicket
 from scheduler.framework.placements import Placed, Placement
-from scheduler.framework.post_filter import CLEAR_NOMINATION, Kept, NominationMode, Room
+from scheduler.framework.post_filter import CLEAR_NOMINATION, Kept, NominationMode, Remove, Room
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.messages.status import Refusal
@@ -248,17 +248,29 @@ def _try_members(context: CycleContext, unit: GroupUnit, now: Now, *, stops_earl
                 trial.result = GroupResult.WAITING_ON_PREEMPTION if is_waiting else GroupResult.SCHEDULED
                 trial.message = WAITING_GROUP if is_waiting else ""
         yield PAUSE
+    if trial.result is GroupResult.WAITING_ON_PREEMPTION and _costs_the_quorum(context, unit, trial):
+        # Nothing would start in the room, and the pods that run would have ended for it.
+        trial.result, trial.message = GroupResult.UNSCHEDULABLE, UNSCHEDULABLE_GROUP
     return trial
 
 
 def _is_out_of_reach(context: CycleContext, unit: GroupUnit, left: int) -> bool:
     """Whether the quorum is not reached even if all members that are left find a node."""
+    return len(context.cache.groups.members(unit.key).placed) + left < _quorum(context, unit)
+
+
+def _costs_the_quorum(context: CycleContext, unit: GroupUnit, trial: Trial) -> bool:
+    """Whether members would remove pods of their own group without which it has no quorum."""
+    rooms = [outcome.room for outcome in trial.outcomes.values() if isinstance(outcome, NotPlaced)]
+    removed = {victim.uid for room in rooms if isinstance(room, Remove) for victim in room.victims}
+    return len(context.cache.groups.members(unit.key).placed.keys() - removed) < _quorum(context, unit)
+
+
+def _quorum(context: CycleContext, unit: GroupUnit) -> int:
+    """How many pods of the group must have a node for one of them to start."""
     group = context.cache.groups.get(unit.key)
-    if group is None or group.min_count is None:
-        return False
-    if all(plugin.name != GANG_PLUGIN for plugin in unit.profile.permit_plugins):
-        return False
-    return len(context.cache.groups.members(unit.key).placed) + left < group.min_count
+    is_gang = any(plugin.name == GANG_PLUGIN for plugin in unit.profile.permit_plugins)
+    return group.min_count or 0 if group is not None and is_gang else 0
 
 
 def _beside_victims(

@@ -57,6 +57,21 @@ def test_the_members_of_a_gang_take_its_room_in_their_order_whichever_is_nominat
     assert (cluster.node_of("first"), cluster.node_of("second")) == ("n", "")
 
 
+def test_less_important_pods_give_up_the_node_that_a_gang_makes_room_on() -> None:
+    cluster = Gangs(f"{GANGS},WorkloadAwarePreemption=true")
+    cluster.node("n", cpu="2")
+    cluster.lingering = {"a", "b"}
+    cluster.pod("a", cpu="1", node="n")
+    cluster.pod("b", cpu="1", node="n", priority=1)
+    cluster.pod("low", cpu="1", priority=2)
+    cluster.settle()
+    assert cluster.nominated("low") == "n"
+    cluster.group(min_count=1, priority=5)
+    cluster.member("high", cpu="2", priority=5)
+    cluster.settle()
+    assert (cluster.nominated("low"), cluster.nominated("high")) == ("", "n")
+
+
 def test_members_whose_nominations_are_in_each_other_s_way_take_the_room_that_was_made_for_them() -> None:
     """The last one fits beside those before it; an earlier one does not fit beside the last."""
     cluster = Gangs(f"{GANGS},WorkloadAwarePreemption=true")

@@ -272,6 +272,20 @@ def test_a_gang_that_would_not_fit_even_with_preemption_costs_no_victim() -> Non
     assert cluster.nominated("g0") == ""
 
 
+@pytest.mark.parametrize(("min_count", "is_removed"), [(1, True), (2, False)])
+def test_a_member_removes_a_sibling_only_where_the_gang_has_its_quorum_without_that(
+    min_count: int, *, is_removed: bool
+) -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="1")
+    cluster.group(min_count=min_count)
+    cluster.member("running", cpu="1", priority=1, node="n")
+    cluster.member("urgent", cpu="1", priority=10)
+    cluster.settle()
+    assert ("default/running" not in cluster.pods) is is_removed
+    assert cluster.node_of("urgent") == ("n" if is_removed else "")
+
+
 def test_a_gang_makes_room_for_all_its_members() -> None:
     cluster = Gangs()
     cluster.node("n", cpu="2")
