@@ -249,8 +249,7 @@ def _try_members(context: CycleContext, unit: GroupUnit, now: Now, *, stops_earl
                 trial.message = WAITING_GROUP if is_waiting else ""
         yield PAUSE
     if trial.result is GroupResult.WAITING_ON_PREEMPTION and _costs_the_quorum(context, unit, trial):
-        # Nothing would start in the room, and the pods that run would have ended for it.
-        trial.result, trial.message = GroupResult.UNSCHEDULABLE, UNSCHEDULABLE_GROUP
+        _leave_victims(trial)
     return trial
 
 
@@ -264,6 +263,15 @@ def _costs_the_quorum(context: CycleContext, unit: GroupUnit, trial: Trial) -> b
     rooms = [outcome.room for outcome in trial.outcomes.values() if isinstance(outcome, NotPlaced)]
     removed = {victim.uid for room in rooms if isinstance(room, Remove) for victim in room.victims}
     return len(context.cache.groups.members(unit.key).placed.keys() - removed) < _quorum(context, unit)
+
+
+def _leave_victims(trial: Trial) -> None:
+    """Nothing would start in the room that they make: the group does not fit, nor do those of its members that need
+    them gone."""
+    trial.result, trial.message = GroupResult.UNSCHEDULABLE, UNSCHEDULABLE_GROUP
+    for uid, outcome in trial.outcomes.items():
+        if isinstance(outcome, NotPlaced) and trial.nodes.pop(uid, None) is not None:
+            trial.outcomes[uid] = msgspec.structs.replace(outcome, nomination=CLEAR_NOMINATION, room=None)
 
 
 def _quorum(context: CycleContext, unit: GroupUnit) -> int:

@@ -284,6 +284,9 @@ def test_a_member_removes_a_sibling_only_where_the_gang_has_its_quorum_without_t
     cluster.settle()
     assert ("default/running" not in cluster.pods) is is_removed
     assert cluster.node_of("urgent") == ("n" if is_removed else "")
+    if not is_removed:
+        assert cluster.reason_of("urgent") == ("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu.")
+        assert cluster.nominated("urgent") == ""
 
 
 def test_a_gang_makes_room_for_all_its_members() -> None:
