@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from scheduler.framework.plugin import Wait
 from scheduler.messages.claim_commands import CreateClaim, ReserveClaim
@@ -97,6 +98,26 @@ def test_a_pod_is_not_bound_while_one_of_its_claims_has_lost_its_devices() -> No
     assert (attaching.is_bound, attaching.why()) == (False, "")
     attaching.cluster.advance(600)
     assert "device binding timeout: context deadline exceeded" in attaching.why()
+
+
+@pytest.mark.parametrize(
+    ("driver_says", "seconds", "ending"), [("attached", 10, "success"), ("broken", 10, "failure"), ("", 600, "timeout")]
+)
+def test_the_attempt_says_how_long_it_waited_for_devices_and_how_that_ended(
+    driver_says: str, seconds: float, ending: str
+) -> None:
+    attaching = Attaching("one")
+    attaching.show("one", device(0))
+    attaching.start()
+    attaching.cluster.advance(seconds)
+    if driver_says:
+        attaching.show("one", device(0), devices=(said(0, driver_says),))
+    attaching.cluster.advance(2)
+    for bind in attaching.cluster.writes(BindPod):
+        attaching.cluster.succeed(bind)
+    (wait,) = attaching.cluster.attempt("a").device_waits
+    assert (wait.drivers, wait.awaited, wait.ending) == ((device_documents.DRIVER,),) * 2 + (ending,)
+    assert seconds <= wait.seconds <= seconds + 2
 
 
 def test_a_claim_that_is_to_be_deleted_does_not_end_the_wait_for_its_devices() -> None:

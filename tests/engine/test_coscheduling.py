@@ -65,6 +65,18 @@ def test_a_waiting_pod_whose_label_changes_completes_the_quorum_of_its_new_group
     assert cluster.engine.cache.groups.members("default/other").count == 0
 
 
+def test_a_pod_whose_turn_has_come_is_held_by_the_gate_of_the_group_that_its_label_moves_it_to() -> None:
+    cluster = Coscheduling()
+    cluster.node("n", cpu="4")
+    cluster.crd(minMember=2)
+    cluster.labelled("a", "b", "c", cpu="1")
+    assert [cluster.place(name) for name in "abc"] == ["active"] * 3
+    cluster.change("c", labels={LABEL: "other"})
+    assert cluster.place("c") == "gated"
+    cluster.schedule_all()
+    assert sorted(cluster.bound()) == ["a", "b"]
+
+
 def test_a_running_pod_that_gets_the_label_completes_the_quorum() -> None:
     cluster = Coscheduling()
     cluster.node("n", cpu="4")

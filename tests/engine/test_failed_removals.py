@@ -123,6 +123,19 @@ def test_a_victim_that_has_the_condition_already_is_just_deleted() -> None:
     assert cluster.node_of("high") == "n"
 
 
+def test_a_victim_that_another_component_disrupts_keeps_the_time_since_when_that_is_so() -> None:
+    since = "2026-05-01T00:00:00Z"
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "drain"}
+    cluster = cluster_of("1")
+    status = {"conditions": [condition | {"lastTransitionTime": since}]}
+    cluster.pod("low", cpu="1", priority=1, node="n", status=status)
+    cluster.pod("high", cpu="1", priority=100)
+    cluster.schedule()
+    written = cluster.write(PatchPodStatus, "low").condition
+    assert written is not None
+    assert (written.reason, written.last_transition_time) == ("PreemptionByScheduler", since)
+
+
 def test_when_the_only_victim_is_not_bound_yet_nothing_is_written_and_the_preemptor_is_queued() -> None:
     """18, with no other victim: the removal ends within the attempt that began it."""
     held = scripted("Holds", permit=lambda pod, node: Wait(60) if pod == "low" else None)

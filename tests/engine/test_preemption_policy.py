@@ -238,78 +238,6 @@ def test_a_preemptor_that_goes_leaves_no_deadline_behind() -> None:
     assert {key[0] for key in waiting if isinstance(key, tuple)} <= {"preemption-round"}
 
 
-# --- ping-pong --------------------------------------------------------------------------------------------------------
-
-
-def lose_the_room(cluster: Cluster, node: str, number: int) -> None:
-    """The victim goes, and another scheduler fills the room before the preemptor is tried."""
-    (last,) = [pod.metadata.name for pod in cluster.pods.values() if pod.node_name == node]
-    for kind in REMOVAL:
-        cluster.succeed(cluster.write(kind, last))
-    cluster.pod(f"v-{node}-{number}", cpu="1", node=node, priority=1)
-
-
-def test_a_node_that_others_fill_again_and_again_is_left_alone_after_some_rounds() -> None:
-    cluster = full("a", breaker={"rounds": 3, "window": "10m"})
-    for number in range(3):
-        assert try_high(cluster) == "a", number
-        lose_the_room(cluster, "a", number)
-    assert "1 Preemption is suspended on the node: others took the room again and again" in try_high(cluster)
-    assert cluster.said("high")[-1].endswith("others took the room again and again.")
-    assert cluster.engine.room.suspensions == {"taken_again": 1}
-    assert cluster.writes(PatchPodStatus, "v-a-2") == []
-
-
-def test_the_breaker_opens_again_when_the_rounds_are_old() -> None:
-    cluster = full("a", breaker={"rounds": 2, "window": "2m"})
-    for number in range(2):
-        assert try_high(cluster) == "a"
-        lose_the_room(cluster, "a", number)
-    try_high(cluster)
-    cluster.advance(119)
-    assert cluster.place("high") == "unschedulable"
-    cluster.advance(1)
-    assert try_high(cluster) == "a"
-
-
-def test_without_rounds_there_is_no_breaker() -> None:
-    cluster = full("a", breaker={"rounds": 0})
-    for number in range(8):
-        assert try_high(cluster) == "a"
-        lose_the_room(cluster, "a", number)
-
-
-def test_preemptions_that_help_are_never_stopped() -> None:
-    owner = owner_json("ReplicaSet", "r")
-    cluster = Cluster(tandem={"preemption": {"breaker": {"rounds": 2}}})
-    cluster.node("a", cpu="6")
-    for number in range(6):
-        cluster.pod(f"low-{number}", cpu="1", node="a", priority=1)
-    for number in range(6):
-        cluster.pod(f"high-{number}", cpu="1", priority=100, owner=owner)
-    cluster.settle()
-    assert {cluster.node_of(f"high-{number}") for number in range(6)} == {"a"}
-    assert cluster.engine.room.suspensions == {}
-
-
-def test_pods_of_one_controller_share_their_rounds_where_they_fail_on_the_node() -> None:
-    owner = owner_json("ReplicaSet", "r")
-    cluster = full("a", breaker={"rounds": 2})
-    for number in range(2):
-        name = f"high-{number}"
-        cluster.pod(name, cpu="1", priority=100, owner=owner)
-        cluster.schedule()
-        assert cluster.nominated(name) == "a"
-        cluster.settle()
-        assert cluster.node_of(name) == "a"
-        # The kubelet finds the room taken: the pod fails, and its controller makes another.
-        cluster.pod(name, cpu="1", priority=100, owner=owner, node="a", phase="Failed")
-        cluster.pod(f"v-a-{number}", cpu="1", node="a", priority=1)
-    cluster.pod("high-2", cpu="1", priority=100, owner=owner)
-    attempt = cluster.schedule()
-    assert attempt is not None and "others took the room again and again" in attempt.message
-
-
 # --- how many, and in which mode --------------------------------------------------------------------------------------
 
 
@@ -345,6 +273,22 @@ def test_a_pod_that_was_put_off_and_then_placed_does_not_use_up_the_turn_of_the_
     cluster.schedule_all()
     assert cluster.node_of("third") == "new"
     assert cluster.place("fourth") == "unschedulable"
+    removed = cluster.attempt("first").victims[0].partition("/")[2]
+    cluster.lingering.add(removed)
+    for kind in REMOVAL:
+        cluster.succeed(cluster.write(kind, removed))
+    assert cluster.place("fourth") == "active"
+
+
+def test_a_pod_that_was_put_off_and_then_deleted_does_not_use_up_the_turn_of_the_next_one() -> None:
+    cluster = Cluster(tandem={"limits": {"runningPreemptions": 2}})
+    for name in ("a", "b", "c", "d"):
+        cluster.node(name, cpu="1")
+        victim(cluster, name, priority=1)
+    for name, priority in (("first", 100), ("second", 90), ("third", 80), ("fourth", 70)):
+        cluster.pod(name, cpu="1", priority=priority)
+    cluster.schedule_all()
+    cluster.delete("third")
     removed = cluster.attempt("first").victims[0].partition("/")[2]
     cluster.lingering.add(removed)
     for kind in REMOVAL:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from scheduler.cluster.cache import ClusterCache, Confirmation
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.framework.events import Action, ClusterEvent, Hint, Resource
@@ -265,6 +267,15 @@ def test_foreign_nominations_count_only_when_asked_for() -> None:
         cluster.pod("f", scheduler="other", nominated="n2")
         cluster.pod("f", scheduler="other", nominated="n2", node="n2")
         assert len(cluster.queue.nominator) == 0
+
+
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_what_a_reload_says_of_foreign_nominations_holds_for_pods_that_are_nominated_already(is_counted: bool) -> None:
+    cluster = Cluster(counts_foreign_nominations=not is_counted)
+    cluster.pod("f", scheduler="other", nominated="n1")
+    assert len(cluster.queue.nominator) == (not is_counted)
+    cluster.handlers.reconfigure(OurPods(frozenset({PROFILE}), is_counted), cluster.bench.now)
+    assert len(cluster.queue.nominator) == is_counted
 
 
 # --- failed attempts --------------------------------------------------------------------------------------------------
