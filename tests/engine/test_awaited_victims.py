@@ -13,7 +13,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.making_room.awaited_victims import ConcernedByVictim
 from scheduler.objects.pod import Pod
 from scheduler.testing.objects import pod
-from tests.engine.driver import Cluster
+from tests.engine.driver import DELETED_AT, Cluster
 
 
 class Record:
@@ -55,6 +55,44 @@ def test_a_pod_that_has_lost_its_nomination_hears_of_the_end_of_each_of_the_vict
     assert (cluster.place("high"), cluster.nominated("high")) == ("unschedulable", "")
     cluster.delete("low-1")
     assert cluster.place("high") == "active"
+
+
+TERMINATES = {
+    "deleted": DELETED_AT,
+    "status": {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]},
+}
+
+
+def test_a_pod_whose_victims_all_terminate_already_does_not_hear_of_the_end_of_those_of_another() -> None:
+    cluster = Cluster()
+    for name in ("n", "m"):
+        cluster.node(name, cpu="1")
+        cluster.pod(f"low-{name}", cpu="1", node=name, priority=1, **TERMINATES)
+    cluster.pod("high", cpu="1", priority=100, node_selector={"kubernetes.io/hostname": "n"})
+    cluster.settle()
+    cluster.advance(60)
+    assert (cluster.place("high"), cluster.nominated("high")) == ("unschedulable", "n")
+    cluster.delete("low-m")
+    assert cluster.place("high") == "unschedulable"
+    cluster.delete("low-n")
+    assert cluster.place("high") == "active"
+
+
+def test_of_two_pods_that_wait_for_one_victim_the_end_of_one_leaves_the_other_waiting_for_it() -> None:
+    cluster = Cluster()
+    cluster.lingering = {"low"}
+    cluster.node("n", cpu="4")
+    cluster.pod("low", cpu="4", node="n", priority=1)
+    for name in ("high", "higher"):
+        cluster.pod(name, cpu="2", priority=100)
+    cluster.settle()
+    assert [cluster.nominated(name) for name in ("high", "higher")] == ["n", "n"]
+    cluster.delete("high")
+    cluster.settle()
+    assert cluster.place("higher") == "unschedulable"
+    cluster.delete("low")
+    cluster.settle()
+    assert cluster.node_of("higher") == "n"
 
 
 def _without_nomination(cluster: Cluster) -> Pod:

@@ -103,6 +103,15 @@ def test_a_node_that_goes_while_its_gang_is_placed_keeps_the_gang_from_starting_
     assert sorted(cluster.bound().values()) == ["n1", "n1", "other", "other"]
 
 
+@pytest.mark.parametrize("placed", [1, 3, 4])
+def test_a_member_that_is_deleted_while_its_gang_is_placed_keeps_it_from_starting_below_its_quorum(placed: int) -> None:
+    cluster = gang()
+    run_until(cluster, lambda: held(cluster) == placed)
+    cluster.delete(next(name for name in ("g0", "g1", "g2", "g3") if cluster.node_of(name)))
+    cluster.schedule_all()
+    assert (cluster.bound(), held(cluster)) == ({}, 0)
+
+
 def test_a_member_that_is_deleted_after_it_was_placed_is_not_bound() -> None:
     plugin = scripted("Watching", reserve=lambda pod, node: None, unreserve=lambda pod, node: None)
     cluster = Gangs(plugins=(plugin,))

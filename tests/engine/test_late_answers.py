@@ -139,9 +139,9 @@ def test_a_pod_that_waits_for_a_device_is_tried_when_the_claim_that_was_to_get_i
     cluster.delete("a")
     cluster.advance(20)
     cluster.feed(ObjectDeleted(Kind.RESOURCE_CLAIM, claim))
-    cluster.feed(WriteFinished(answer.ticket, False, 404, "NotFound", "gone"))
     cluster.schedule_all()
     assert cluster.node_of("b") == "n"
+    cluster.feed(WriteFinished(answer.ticket, False, 404, "NotFound", "gone"))
 
 
 def test_a_nomination_that_the_watch_has_not_shown_for_a_minute_is_taken_back_all_the_same() -> None:

@@ -8,12 +8,15 @@ from scheduler.compose import build_engine
 from scheduler.config.loading import load
 from scheduler.engine.commands import RecordAttempt
 from scheduler.engine.engine import Engine
+from scheduler.framework.plugin import Wait
 from scheduler.messages.commands import BindPod
 from scheduler.messages.now import Now
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus, Synced, Tick, WakingContinued
 from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod
 from scheduler.testing.objects import node, pod
+from tests.engine.driver import Cluster
+from tests.engine.scripted import scripted
 
 PODS = 120
 START = Now(1_000.0, 1_900_000_000_000_000_000)
@@ -144,6 +147,25 @@ def test_another_stimulus_in_the_middle_of_a_wake_is_applied_after_its_end() -> 
     assert order == tried(whole, later(20.0))
     assert order[0] == "default/urgent"
     assert "default/p007" not in order
+
+
+def test_what_follows_from_a_stimulus_is_not_lost_where_another_long_wake_begins_before_its_end() -> None:
+    cluster = Cluster(scripted("Holds", permit=lambda pod, _: Wait(600) if pod == "held" else None))
+    cluster.node("full", cpu="4")
+    cluster.pod("running", cpu="4", node="full", priority=9)
+    cluster.pod("held", memory="1Gi", priority=9)
+    cluster.schedule()
+    for number in range(PODS):
+        cluster.pod(f"p{number:03}", cpu=f"{100 + number}m", priority=number % 3)
+    cluster.schedule_all()
+    cluster.advance(20)
+    cluster.delete("held")
+    assert cluster.engine.queue.is_waking
+    cluster.node("new", cpu="4")
+    while cluster.engine.is_waking:
+        cluster.feed(WakingContinued())
+    assert [one.pod for one in cluster.attempts("held")] == ["default/held"]
+    assert cluster.is_quiet() and len(cluster.engine.queue.active_pods()) == PODS
 
 
 def test_nothing_to_go_on_with_is_no_error() -> None:

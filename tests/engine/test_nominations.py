@@ -337,7 +337,9 @@ def _kept_off_by_an_unseen_nomination() -> Cluster:
 def test_pods_kept_off_by_a_nomination_that_was_never_written_are_woken_when_its_pod_gives_it_up() -> None:
     cluster = _kept_off_by_an_unseen_nomination()
     cluster.node("n", cpu="4", taints=["dedicated=db:NoSchedule"])
-    cluster.engine.queue.activate(["default/mid"], cluster.now)
+    cluster.advance(5)
+    cluster.schedule_all()
+    assert cluster.place("low") == "unschedulable"
     cluster.fail(cluster.write(PatchPodStatus, "victim"))
     cluster.schedule()
     assert cluster.nominated("mid") == ""

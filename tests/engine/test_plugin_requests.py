@@ -14,7 +14,7 @@ from scheduler.framework.plugin_requests import (
     PluginRequest,
     RejectWaiting,
 )
-from scheduler.messages.commands import BindPod
+from scheduler.messages.commands import BindPod, PatchPodStatus
 from scheduler.messages.status import Refusal, unschedulable
 from scheduler.plugins.groups.gang_scheduling import GangScheduling
 from tests.engine.driver import Cluster
@@ -78,6 +78,18 @@ def test_a_permit_plugin_lets_the_pod_in_that_waits_for_it() -> None:
     cluster.schedule()
     assert {bind.pod.name for bind in cluster.writes(BindPod)} == {"first", "second"}
     assert cluster.engine.waiting_pods("Pair") == []
+
+
+def test_of_a_group_that_is_tried_as_one_a_pod_does_not_begin_to_wait_for_a_sibling_that_lets_it_in() -> None:
+    """Its node would be written into its status for a wait of no time."""
+    cluster = Gangs(plugins=[Pair])
+    cluster.node("n")
+    cluster.group(min_count=2)
+    cluster.member("second")
+    cluster.member("first")
+    cluster.schedule_all()
+    assert list(cluster.bound()) == ["first", "second"]
+    assert cluster.writes(PatchPodStatus) == []
 
 
 def test_a_permit_plugin_lets_all_pods_of_a_group_in_that_wait_by_then_with_one_request() -> None:

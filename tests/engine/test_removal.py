@@ -6,6 +6,7 @@ import pytest
 from scheduler.messages.commands import DeletePod, EvictPod, PatchPodStatus, WriteEvent
 from scheduler.messages.stimuli import Reconciled, ReconciliationStarted, WriteFinished
 from tests.engine.driver import Answerable, Cluster
+from tests.engine.preempting import cluster_of, running
 
 EVENT_NOTE = "Preempted by pod pod-high on node n"
 
@@ -239,6 +240,16 @@ def test_a_preemptor_that_waits_for_its_victims_is_tried_when_the_api_server_s_l
     cluster.feed(ReconciliationStarted())
     cluster.feed(Reconciled({}, {"pod-high": cluster.pods["default/high"]}, absent_pods=["pod-low"]))
     assert cluster.place("high") == "active"
+
+
+def test_a_more_important_preemptor_leaves_the_nomination_of_another_scheduler_s_pod_to_that_scheduler() -> None:
+    cluster = cluster_of("4", tandem={"nominations": "all"})
+    running(cluster, 4)
+    cluster.pod("other", cpu="1", priority=3, scheduler="default-scheduler", nominated="n")
+    cluster.pod("high", cpu="4", priority=4)
+    cluster.schedule()
+    assert cluster.nominated("high") == "n"
+    assert cluster.writes(PatchPodStatus, "other") == []
 
 
 def two_that_wait_for_their_victims() -> Cluster:
