@@ -188,9 +188,7 @@ class Mirror:
         """The stimuli of changes that the watch has missed: objects in another version, with their JSON where it is
         passed on, and keys of deleted ones."""
         self._count_as_known([*gone, *(one.key for one, _ in missed)])
-        stimuli: list[Stimulus] = [
-            ObjectDeleted(self.kind, self.known.pop(key), is_stale=True) for key in gone if key in self.known
-        ]
+        stimuli: list[Stimulus] = [ObjectDeleted(self.kind, self.known.pop(key), is_stale=True) for key in gone]
         self._observe_all(missed, stimuli)
         return stimuli
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from scheduler.controller.watch.mirror import Mirror
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
 from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod
-from scheduler.objects.wire import DELETED, WatchEvent
+from scheduler.objects.resource_claims import ResourceClaim
+from scheduler.objects.wire import DELETED, ListPage, WatchEvent
 from scheduler.testing.documents import pod_json
 from scheduler.testing.objects import build
+from tests.device_documents import DRIVER, claim
 
 
 def test_the_last_state_of_a_deleted_pod_brings_no_second_copy_of_what_has_not_changed() -> None:
@@ -25,3 +29,51 @@ def test_the_last_state_of_a_deleted_pod_brings_no_second_copy_of_what_has_not_c
     assert isinstance(running, Pod) and isinstance(ended, Pod) and ended.is_terminating
     assert ended.spec.containers is running.spec.containers
     assert ended.status.container_statuses is running.status.container_statuses
+
+
+def versions(name: str, *numbers: str, **fields: Any) -> list[Pod]:
+    made = []
+    for number in numbers:
+        document = pod_json(name, **fields)
+        document["metadata"] |= {"resourceVersion": number}
+        made.append(build(Pod, document))
+    return made
+
+
+def test_the_end_of_another_pod_of_that_name_ends_the_known_one_as_it_was_seen_last() -> None:
+    """What came between the two was missed: the known pod's room is free, and not that of the other."""
+    mirror, stimuli = Mirror(Kind.POD), list[Stimulus]()
+    (known,), (other,) = versions("a", "5", node="n"), versions("a", "9", node="m", uid="other")
+    mirror.take_event(WatchEvent("ADDED", known), stimuli)
+    mirror.take_event(WatchEvent(DELETED, other), stimuli)
+    assert stimuli[1:] == [ObjectDeleted(Kind.POD, known, is_stale=True)]
+
+
+def test_a_line_that_is_older_than_an_answer_does_not_make_the_answer_forgotten() -> None:
+    """Else its object, if it is gone before a watch shows it in that version, would stay for ever."""
+    mirror, stimuli = Mirror(Kind.POD), list[Stimulus]()
+    first, second, third = versions("a", "5", "6", "7")
+    mirror.take_event(WatchEvent("ADDED", first), stimuli)
+    assert mirror.answered(third) == []
+    mirror.take_event(WatchEvent("MODIFIED", second), stimuli)
+    assert mirror.latest("default/a") is third
+
+
+def test_a_claim_that_a_list_shows_with_other_devices_has_given_up_those_it_had() -> None:
+    """Two claims may have had a device one after the other: it is free before the second one gets it."""
+    mirror = Mirror(Kind.RESOURCE_CLAIM)
+
+    def listed(version: str, one: str, two: str) -> list[Stimulus]:
+        claims = []
+        for name, device in (("one", one), ("two", two)):
+            document = claim(name, "gpus")
+            document["metadata"] |= {"resourceVersion": version}
+            given = {"devices": {"results": [{"request": "r", "driver": DRIVER, "pool": "n", "device": device}]}}
+            claims.append(build(ResourceClaim, document | {"status": {"allocation": given}}))
+        mirror.begin_list()
+        mirror.take_page(ListPage(version, "", tuple(claims)))
+        return mirror.end_list()
+
+    listed("5", "gpu-0", "gpu-1")
+    stimuli = listed("9", "gpu-1", "gpu-2")
+    assert [type(one) for one in stimuli] == [ObjectDeleted, ObjectDeleted, ObjectObserved, ObjectObserved]

@@ -40,7 +40,7 @@ from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.testing.documents import node_json, pod_json
 from scheduler.testing.objects import node
 from tests.controller.conftest import PODS, create, read, until
-from tests.controller.watch.reflecting import running
+from tests.controller.watch.reflecting import patch, running
 
 
 def line(type_: str, document: dict[str, Any], version: str) -> bytes:
@@ -128,6 +128,29 @@ async def test_what_changes_while_the_list_comes_is_no_difference(client: ApiCli
             await create(client, PODS, pod_json(f"q{number}"))
         await comparing
         assert rounds.repairs == 0.0
+
+
+async def test_what_the_watch_shows_in_a_later_version_than_the_list_is_not_set_back(client: ApiClient) -> None:
+    async with running(client, page_size=2) as (reflector, seen):
+        await watching(client, reflector, 12)
+        rounds = Rounds(reflector, client)
+        comparing = asyncio.create_task(rounds.reconciler.round())
+        for number in range(12):
+            await patch(client, f"{PODS}/p{number}", {"metadata": {"labels": {"changed": "yes"}}})
+        await comparing
+        assert rounds.repairs == 0.0
+        await until(lambda: all(one.metadata.labels for one in reflector.known.values()))
+        assert len(seen.events) == 24
+
+
+async def test_rounds_follow_each_other_until_they_are_ended(client: ApiClient) -> None:
+    async with running(client) as (reflector, _):
+        await watching(client, reflector, 1)
+        rounds = Rounds(reflector, client)
+        going_on = asyncio.create_task(rounds.reconciler.run(0.001))
+        await until(lambda: rounds.fed.count(ReconciliationStarted()) > 2)
+        going_on.cancel()
+        await asyncio.gather(going_on, return_exceptions=True)
 
 
 async def test_a_watch_that_is_not_past_the_list_is_not_judged(client: ApiClient) -> None:

@@ -18,7 +18,7 @@ from scheduler.messages.commands import WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.references import PodReference
 from scheduler.simulate.cluster import EmbeddedCluster
-from tests.controller.conftest import read, until
+from tests.controller.conftest import create, read, until
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 WALL = 1_767_225_600_000_000_000
@@ -147,6 +147,18 @@ async def test_a_series_whose_event_the_server_has_forgotten_begins_again(
         await until(lambda: recorder.counts.written == 2)
     (stored,) = await events(client)
     assert "series" not in stored
+
+
+async def test_when_the_queue_is_full_of_events_of_one_per_namespace_the_others_are_written_all_the_same(
+    client: ApiClient,
+) -> None:
+    for number in range(4):
+        await create(client, "/api/v1/namespaces", {"metadata": {"name": f"ns{number}"}})
+    async with recording(client, events_queued=2) as (recorder, _):
+        for number in range(4):
+            recorder.record(failed(namespace=f"ns{number}"))
+        await until(lambda: recorder.counts.written == 2)
+    assert (recorder.counts.dropped, recorder.queued) == (2, 0)
 
 
 async def test_when_the_queue_is_full_the_oldest_of_the_noisiest_namespace_is_dropped(client: ApiClient) -> None:

@@ -53,6 +53,16 @@ def held_token() -> LeaseToken:
     return token
 
 
+def test_how_long_a_lease_has_been_over_is_counted_from_its_end_and_not_before_it_was_held() -> None:
+    now = [100.0]
+    token = LeaseToken(lambda: now[0])
+    assert token.overdue_seconds == 0.0
+    token.extend(110.0)
+    assert (token.is_held(), token.overdue_seconds) == (True, 0.0)
+    now[0] = 125.0
+    assert (token.is_held(), token.overdue_seconds) == (False, 15.0)
+
+
 @asynccontextmanager
 async def client_to(
     url: str,

@@ -207,6 +207,18 @@ async def test_an_update_carries_the_version_it_was_made_from(client: ApiClient)
     ]
 
 
+async def test_an_update_that_is_no_json_is_answered_and_holds_up_no_other_write(client: ApiClient) -> None:
+    """As of a plugin in Python, whose binding would wait for it for ever."""
+    created = await create(client, "/api/v1/nodes", node_json("n1"))
+    version = created["metadata"]["resourceVersion"]
+    async with writing(client) as (writer, outcomes):
+        for ticket, value in ((1, object()), (2, "y")):
+            changes = {"metadata": {"resourceVersion": version, "annotations": {"x": value}}}
+            writer.submit(UpdateObject(ticket, Kind.NODE, "n1", changes))
+        await writer.settle(5)
+    assert [(outcome.ticket, outcome.is_done) for outcome in outcomes] == [(1, False), (2, True)]
+
+
 async def test_when_many_binds_wait_there_is_no_room_for_another(cluster: EmbeddedCluster, client: ApiClient) -> None:
     pods = [await new_pod(client)] + [await new_pod_of_name(client, f"p{number}") for number in range(11)]
     async with writing(client, requests_in_flight=24, binds_queued=2) as (writer, outcomes):
