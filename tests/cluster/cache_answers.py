@@ -48,6 +48,7 @@ def answers(cache: ClusterCache) -> dict[str, Any]:
     for key in KEYS:
         ids, values = table.label(key), table.label_values(key)
         found[key] = {name: values.value(ids.item(row)) for row, name in rows}
+    found["cordoned"] = {name for row, name in rows if table.unschedulable[row]}
     found["taints"] = {name: table.vocabulary.taints.values[table.taint_set[row]] for row, name in rows}
     for selector in (WEB, EVERY_APP):
         query = cache.pod_counts.intern(ALL_NAMESPACES, selector)

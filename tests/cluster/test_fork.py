@@ -82,6 +82,7 @@ class ForksAgainstScratch(RuleBasedStateMachine):
             zone=("east", "west")[shape // 3],
             labels={"disk": "ssd"} if shape % 3 == 1 else {},
             taints=[f"only=v{self.serial}:NoSchedule"] if shape == 4 else [],
+            unschedulable=shape in (1, 5),
             images={"registry.test/big:v1": 500 * 2**20} if shape in (1, 2) else None,
             allocatable={"example.com/gpu": "2"} if shape in (0, 3) else None,
             resource_version=str(self.serial),

@@ -30,6 +30,24 @@ def test_a_gang_waits_for_its_object_and_for_its_quorum_and_then_starts_at_once(
     assert cluster.conditions() == [("True", "Scheduled", "")]
 
 
+def test_a_gang_starts_on_no_node_that_is_cordoned() -> None:
+    cluster = Gangs()
+    cluster.node("closed", cpu="4", unschedulable=True)
+    cluster.node("open", cpu="2")
+    cluster.group(min_count=2)
+    cluster.members(2, cpu="1")
+    cluster.schedule_all()
+    assert cluster.bound() == {"g0": "open", "g1": "open"}
+
+
+def test_the_members_of_gangs_that_are_to_be_tried_count_beside_other_pods() -> None:
+    cluster = Gangs()
+    cluster.group(min_count=2)
+    cluster.members(2)
+    cluster.pod("plain")
+    assert cluster.engine.queue.pending_counts() == {"active": 3, "backoff": 0, "unschedulable": 0, "gated": 0}
+
+
 def test_the_pod_that_completes_the_quorum_is_tried_before_those_that_waited_for_it() -> None:
     cluster = Gangs()
     cluster.node("n", cpu="1")

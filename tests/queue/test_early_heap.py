@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import weakref
 from collections.abc import Hashable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -254,3 +256,23 @@ def test_it_is_the_first_in_the_order_that_is_not_like_a_failed_one(steps: list[
             case ("pickle",):
                 heap = pickle.loads(pickle.dumps(heap))
         assert len(heap) == len(present)
+
+
+class Key:
+    """A class of one pod."""
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_the_classes_of_pods_that_have_left_are_not_kept(is_removed: bool) -> None:
+    kept = weakref.WeakSet[Key]()
+
+    def of_its_own(_: QueuedPod) -> Key:
+        kept.add(key := Key())
+        return key
+
+    heap = EarlyHeap(order, of_its_own)
+    for number in range(500):
+        record = waiting(f"p{number}", "web", number)
+        heap.put(record)
+        assert (heap.remove(record.key) if is_removed else heap.take()) is record
+    assert len(kept) < 100

@@ -147,6 +147,16 @@ def test_the_lowest_priority_that_preempts_is_named_with_its_victims() -> None:
     )
 
 
+def test_a_pod_that_preempts_by_its_own_priority_needs_no_other() -> None:
+    cluster = Cluster()
+    cluster.node("n", cpu="2")
+    cluster.pod("low", cpu="2", priority=5, node="n")
+    cluster.pod("lower", cpu="1", priority=1, node="n")
+    cluster.pod("p", cpu="2", priority=9)
+    found = [(one.text, one.node, one.victims) for one in helps(cluster).helps if one.change == "priority"]
+    assert found == [("nothing: it preempts by the priority that it has", "n", ("default/low", "default/lower"))]
+
+
 def test_one_more_node_like_those_that_are_there() -> None:
     cluster = Cluster()
     cluster.node("big", cpu="4", labels={"pool": "a"})

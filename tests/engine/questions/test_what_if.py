@@ -30,6 +30,7 @@ from scheduler.messages.stimuli import ObjectObserved
 from scheduler.objects.kinds import Kind
 from scheduler.objects.pod import Pod
 from scheduler.testing.documents import node_json, pod_json
+from scheduler.testing.fragments import affinity_json, pod_term
 from scheduler.testing.objects import build
 from tests import builders
 from tests.engine.driver import Cluster
@@ -89,6 +90,17 @@ def test_a_job_starts_as_many_pods_as_its_parallelism() -> None:
     template = deployment(1)["spec"]["template"]
     job = {"kind": "Job", "metadata": {"name": "j"}, "spec": {"parallelism": 3, "template": template}}
     assert ask(cluster, workloads=asked(job)).placed == 3
+
+
+def test_the_pods_of_a_job_have_the_labels_that_the_job_controller_gives_them() -> None:
+    cluster = Cluster()
+    for name in ("a", "b"):
+        cluster.node(name, cpu="10", labels={"topology.kubernetes.io/zone": name})
+    apart = affinity_json(anti_required=[pod_term({"batch.kubernetes.io/job-name": "j"})])
+    for affinity, placed in (({}, 3), (apart, 2)):
+        template = deployment(1, affinity=affinity)["spec"]["template"]
+        job = {"kind": "Job", "metadata": {"name": "j"}, "spec": {"parallelism": 3, "template": template}}
+        assert ask(cluster, workloads=asked(job)).placed == placed
 
 
 def test_the_most_that_fit_by_node_and_what_runs_out() -> None:
