@@ -55,6 +55,15 @@ def test_by_default_a_budget_is_broken_where_nothing_else_helps_and_strictly_it_
             assert not cluster.writes(EvictPod) and not cluster.writes(DeletePod)
 
 
+def test_a_policy_that_a_reload_brings_holds_from_the_next_attempt_on() -> None:
+    cluster = full("a", pdbPolicy="bestEffort")
+    cluster.show(budget("guard", {"app": "v-a"}, allowed=0))
+    strict = full(pdbPolicy="strict").engine
+    assert cluster.engine.replace_profiles(cluster.profiles, strict.settings, cluster.now)
+    assert "1 Preemption would violate a PodDisruptionBudget" in try_high(cluster)
+    assert cluster.writes(DeletePod) == []
+
+
 def test_a_refused_eviction_sends_the_preemptor_to_the_next_candidate_for_a_while() -> None:
     cluster = full("a", "b", pdbPolicy="strict")
     assert try_high(cluster) == "a"

@@ -41,6 +41,7 @@ from scheduler.testing.documents import node_json, pod_json
 from scheduler.testing.objects import node
 from tests.controller.conftest import PODS, create, read, until
 from tests.controller.watch.reflecting import patch, running
+from tests.engine.driver import Cluster
 
 
 def line(type_: str, document: dict[str, Any], version: str) -> bytes:
@@ -295,6 +296,19 @@ async def test_pods_and_nodes_that_the_engine_has_lost_come_back(client: ApiClie
         await reconciler.round()
         assert mended[3:] == ["node n was missing"]
         engine.check()
+
+
+def test_a_pod_that_waits_is_tried_on_a_node_that_only_a_comparison_shows() -> None:
+    cluster = Cluster()
+    cluster.node("full", cpu="0")
+    cluster.pod("a", cpu="1")
+    cluster.schedule()
+    cluster.advance(20)
+    assert cluster.place("a") == "unschedulable"
+    cluster.feed(ReconciliationStarted())
+    cluster.feed(Reconciled({"n": node("n", resource_version="7")}, {cluster.uid("a"): cluster.pods["default/a"]}))
+    cluster.schedule_all()
+    assert cluster.node_of("a") == "n"
 
 
 async def test_pods_and_nodes_that_are_gone_leave_the_engine(client: ApiClient) -> None:
