@@ -19,6 +19,21 @@ def test_a_port_that_the_other_pod_freed_is_taken_again_once_the_pod_that_has_it
     assert "1 node(s) didn't have free ports" in made.attempt("wants").message
 
 
+def test_a_status_that_takes_the_port_again_counts_for_a_pod_like_one_that_was_tried_before() -> None:
+    made = Cluster()
+    made.node("n0", cpu="1")
+    for name in ("stays", "goes"):
+        made.pod(name, node="n0", ports=PORT)
+    made.delete("goes")
+    made.pod("first", cpu="2", ports=PORT)
+    made.schedule()
+    assert "1 Insufficient cpu" in made.attempt("first").message
+    made.pod("stays", node="n0", ports=PORT, phase="Running")
+    made.pod("second", cpu="2", ports=PORT)
+    made.schedule()
+    assert "1 node(s) didn't have free ports" in made.attempt("second").message
+
+
 def test_a_preemptor_sees_a_port_that_was_freed_though_the_pods_are_those_of_the_last_search() -> None:
     made = Cluster()
     made.node("n0", cpu="4")
