@@ -76,8 +76,9 @@ class QueueListing:
         return tuple(first)
 
     def seconds_since(self, time: int, now: Now) -> float:
-        """Seconds from a record's time (queue time) until now."""
-        return (self.clock.read(now) - time) / SECOND
+        """Seconds from a record's time (queue time) until now; 0.0 where that lies nanoseconds ahead, for the order of
+        pods that one moment has made ready."""
+        return max(self.clock.read(now) - time, 0) / SECOND
 
     def place_of(self, record: QueuedPod) -> Place:
         """Where a pod is that waits or is in flight."""

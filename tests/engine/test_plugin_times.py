@@ -171,6 +171,20 @@ def test_a_wait_in_permit_is_recorded_with_its_end(end: Callable[[Cluster], obje
     assert (ending, round(seconds)) == recorded
 
 
+def test_an_attempt_says_how_long_ago_its_pod_could_be_tried_first() -> None:
+    """Pods that one moment makes ready have their order in time, but none is ready in the future."""
+    cluster = Cluster()
+    cluster.node("full", cpu="0")
+    cluster.pod("a", cpu="1")
+    cluster.pod("b", cpu="1")
+    cluster.schedule_all()
+    assert [cluster.attempt(name).queued_seconds for name in "ab"] == [0.0, 0.0]
+    cluster.advance(30)
+    cluster.node("n", cpu="4")
+    cluster.settle()
+    assert [round(cluster.attempt(name).queued_seconds, 6) for name in "ab"] == [30.0, 30.0]
+
+
 def test_an_attempt_says_whether_only_the_flush_brought_the_pod_back() -> None:
     cluster = Cluster()
     cluster.node("n", cpu="1")
