@@ -143,13 +143,6 @@ class BackoffQueues:
     def errors(self) -> PodHeap:
         return self._errors
 
-    def __iter__(self) -> Iterator[QueuedPod]:
-        yield from self._rejected
-        yield from self._errors
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._rejected or key in self._errors
-
     def __len__(self) -> int:
         return len(self._rejected) + len(self._errors)
 
