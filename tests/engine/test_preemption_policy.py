@@ -261,16 +261,14 @@ def test_beyond_the_limit_a_preemptor_is_put_off_until_another_preemption_has_en
     assert cluster.nominated("first") and not cluster.nominated("second")
     assert "not eligible due to too many preemptions running." in cluster.attempt("second").message
     assert cluster.place("second") == "unschedulable"
-    removed = cluster.attempt("first").victims[0].partition("/")[2]
-    cluster.lingering.add(removed)
-    for kind in REMOVAL:
-        cluster.succeed(cluster.write(kind, removed))
+    end_a_preemption(cluster)
     assert cluster.place("second") == "active"
     cluster.schedule_all()
     assert cluster.nominated("second")
 
 
-def test_a_pod_that_was_put_off_and_then_placed_does_not_use_up_the_turn_of_the_next_one() -> None:
+def two_put_off() -> Cluster:
+    """Two preemptions run, which is the limit; ``third`` and ``fourth`` are put off until one of them ends."""
     cluster = Cluster(tandem={"limits": {"runningPreemptions": 2}})
     for name in ("a", "b", "c", "d"):
         cluster.node(name, cpu="1")
@@ -278,30 +276,30 @@ def test_a_pod_that_was_put_off_and_then_placed_does_not_use_up_the_turn_of_the_
     for name, priority in (("first", 100), ("second", 90), ("third", 80), ("fourth", 70)):
         cluster.pod(name, cpu="1", priority=priority)
     cluster.schedule_all()
+    return cluster
+
+
+def end_a_preemption(cluster: Cluster) -> None:
+    removed = cluster.attempt("first").victims[0].partition("/")[2]
+    cluster.lingering.add(removed)
+    for kind in REMOVAL:
+        cluster.succeed(cluster.write(kind, removed))
+
+
+def test_a_pod_that_was_put_off_and_then_placed_does_not_use_up_the_turn_of_the_next_one() -> None:
+    cluster = two_put_off()
     cluster.node("new", cpu="1")
     cluster.schedule_all()
     assert cluster.node_of("third") == "new"
     assert cluster.place("fourth") == "unschedulable"
-    removed = cluster.attempt("first").victims[0].partition("/")[2]
-    cluster.lingering.add(removed)
-    for kind in REMOVAL:
-        cluster.succeed(cluster.write(kind, removed))
+    end_a_preemption(cluster)
     assert cluster.place("fourth") == "active"
 
 
 def test_a_pod_that_was_put_off_and_then_deleted_does_not_use_up_the_turn_of_the_next_one() -> None:
-    cluster = Cluster(tandem={"limits": {"runningPreemptions": 2}})
-    for name in ("a", "b", "c", "d"):
-        cluster.node(name, cpu="1")
-        victim(cluster, name, priority=1)
-    for name, priority in (("first", 100), ("second", 90), ("third", 80), ("fourth", 70)):
-        cluster.pod(name, cpu="1", priority=priority)
-    cluster.schedule_all()
+    cluster = two_put_off()
     cluster.delete("third")
-    removed = cluster.attempt("first").victims[0].partition("/")[2]
-    cluster.lingering.add(removed)
-    for kind in REMOVAL:
-        cluster.succeed(cluster.write(kind, removed))
+    end_a_preemption(cluster)
     assert cluster.place("fourth") == "active"
 
 
