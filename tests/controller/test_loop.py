@@ -165,8 +165,9 @@ async def test_after_stop_popping_stimuli_are_applied_and_no_pod_is_taken() -> N
         loop.stop_popping()
         loop.stop_popping()
         inbox.put_all([ObjectObserved(Kind.NODE, node("n1")), *pods(2)])
-        before = loop.counts.slices
-        await until(lambda: loop.counts.slices > before)
+        await until(lambda: len(engine.pending) == 2)
+        applied = loop.counts.slices
+        await until(lambda: loop.counts.slices > applied)
     assert engine.is_shut_down
     assert len(engine.pending) == 2
     assert loop.counts.steps == 0
