@@ -36,6 +36,7 @@ class Hooks(Struct, frozen=True):
     on_configuration: Callable[[Mapping[str, str] | None], None]
     is_leading: Callable[[], bool]
     seconds_since_beat: Callable[[], float]
+    on_down: Callable[[], None]
 
 
 async def operate(options: OperatorOptions, source: CredentialSource, hooks: Hooks, stop_flag: asyncio.Event) -> None:
@@ -70,6 +71,7 @@ def _registry(options: OperatorOptions, source: CredentialSource, hooks: Hooks) 
     @kopf.on.cleanup(registry=registry)
     async def cleaned_up(**_: Any) -> None:
         log.info("kopf is down")
+        hooks.on_down()
 
     @kopf.on.probe(id="leading", registry=registry)
     async def leading(**_: Any) -> bool:

@@ -115,11 +115,21 @@ class KopfOperator:
             on_configuration=lambda data: self._hand_over(self._callbacks.on_configuration, data),
             is_leading=self._proofs.is_leading,
             seconds_since_beat=self._seconds_since_beat,
+            on_down=self._down,
         )
         await operate(self._options, self._source, hooks, stop_flag)
 
     def _ready(self) -> None:
         self._is_ready = True
+
+    def _down(self) -> None:
+        """Ends this loop's coroutine with the task that ran the clean-up handlers, where the stop is ours.
+
+        kopf would wait 5 s for requests of its discovery that it has left without credentials.
+        """
+        clean_up = asyncio.current_task()
+        if self._wants_stop.is_set() and clean_up is not None:
+            clean_up.add_done_callback(lambda _: self._side.cancel())
 
     def _seconds_since_beat(self) -> float:
         """Seconds since the scheduling loop's last turn; 0.0 before its first."""

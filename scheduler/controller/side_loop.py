@@ -44,7 +44,7 @@ class SideLoop:
     async def stop(self, seconds: float) -> bool:
         """Cancel the coroutine and wait for the thread; returns whether it ended in time."""
         if self._task is not None:
-            self.call(self._cancel)
+            self.call(self.cancel)
         return await self.join(seconds)
 
     async def join(self, seconds: float) -> bool:
@@ -53,7 +53,8 @@ class SideLoop:
             await asyncio.to_thread(self._thread.join, seconds)
         return not self._thread.is_alive()
 
-    def _cancel(self) -> None:
+    def cancel(self) -> None:
+        """Cancel the coroutine; call it in the thread."""
         if self._task is not None:
             self._task.cancel()
 

@@ -117,6 +117,19 @@ async def test_a_kopf_that_fails_is_logged_and_the_other_tasks_go_on(
             assert await born_later
 
 
+async def test_a_stop_does_not_wait_for_a_discovery_that_has_no_answer(
+    cluster: EmbeddedCluster, connection: ConnectionSettings, log_lines: list[dict[str, Any]]
+) -> None:
+    cluster.faults.delay("GET", "/api", 30.0)
+    async with operating(connection, OperatorOptions()) as (operator, _):
+        await until(lambda: operator.is_ready)
+        begun = time.monotonic()
+        await operator.stop()
+        # kopf itself waits 5 s for what it calls hung tasks.
+        assert time.monotonic() - begun < 5.0
+        assert [line["event"] for line in log_lines if "kopf" in line["event"]] == ["kopf is up", "kopf is down"]
+
+
 def test_posting_peering_and_scanning_are_off_and_nothing_is_registered_globally() -> None:
     settings = operator_settings()
     assert not settings.posting.enabled
