@@ -31,7 +31,7 @@ from scheduler.controller.write.kubeconfig import (
     service_account,
 )
 from scheduler.controller.write.kubeconfig_faults import fault_of
-from scheduler.controller.write.proxies import proxy_for
+from scheduler.controller.write.proxies import is_proxy_url, is_server_url, proxy_for
 from scheduler.errors import ConfigurationError, Fault
 
 IN_CLUSTER = "in-cluster configuration"
@@ -52,13 +52,16 @@ class ClientCertificate(Struct, frozen=True):
     key: bytes
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Present it in the context's handshakes. Raises SSLError."""
+        """Present it in the context's handshakes. Raises ValueError for what is none, or has another key."""
         # The ssl module loads files only; these are readable by this user alone, and gone afterwards.
         with tempfile.NamedTemporaryFile() as certificate, tempfile.NamedTemporaryFile() as key:
             for file, content in ((certificate, self.certificate), (key, self.key)):
                 file.write(content)
                 file.flush()
-            context.load_cert_chain(certificate.name, key.name)
+            try:
+                context.load_cert_chain(certificate.name, key.name)
+            except ssl.SSLError as error:
+                raise ValueError(f"the client certificate and its key can't be used: {error}") from error
 
 
 class Credentials(Struct, frozen=True):
@@ -178,6 +181,11 @@ class CredentialSource:
             server = f"http://{server}"
         if set(server + connection.token) & set("\r\n\0"):
             raise ValueError("the server or the token has a line break")
+        if not is_server_url(server):
+            raise ValueError("the server must be http://HOST:PORT or https://HOST:PORT, without a user and a query")
+        proxy = connection.proxy or proxy_for(server, self._environment)
+        if proxy and not is_proxy_url(proxy):
+            raise ValueError("the proxy must be http://HOST:PORT or https://HOST:PORT")
         certificate = ClientCertificate(connection.certificate, connection.key) if connection.certificate else None
         return Credentials(
             server=server,
@@ -185,7 +193,7 @@ class CredentialSource:
             authorization=connection.token,
             ssl_context=self._ssl_context(connection, certificate) if server.startswith("https") else None,
             server_hostname=connection.server_name or None,
-            proxy=connection.proxy or proxy_for(server, self._environment),
+            proxy=proxy,
             client_certificate=certificate,
         )
 

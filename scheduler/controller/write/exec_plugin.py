@@ -74,7 +74,10 @@ class _Plugin(ExecProvider):
         """The ``status`` of what the plugin answers. Raises ConfigException."""
         name = self.args[0]
         asked = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": {"interactive": _has_terminal()}}
-        run = await _start(self.args, {**self.env, "KUBERNETES_EXEC_INFO": json.dumps(asked)})
+        try:
+            run = await _start(self.args, {**self.env, "KUBERNETES_EXEC_INFO": json.dumps(asked)})
+        except OSError as error:
+            raise ConfigException(f"exec: {name} can't be run: {error.strerror}") from error
         try:
             async with asyncio.timeout(limit):
                 await run.ended.wait()

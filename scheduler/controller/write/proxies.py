@@ -1,4 +1,5 @@
-"""The proxy for requests to the API server or an extender, from the usual variables, read as Go programs read them."""
+"""The proxy for requests to the API server or an extender, from the usual variables, read as Go programs read them; and
+which URLs of servers and proxies can be used."""
 
 from __future__ import annotations
 
@@ -27,6 +28,18 @@ def proxy_for(url: str, environment: Mapping[str, str]) -> str | None:
     if any(_matches(entry.strip().lower(), host, port) for entry in exceptions.split(",") if entry.strip()):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def is_server_url(url: str) -> bool:
+    """Whether paths can be appended to it. What it says must be what is done: with a scheme in capitals, requests and
+    their tokens would leave without TLS."""
+    parts = urlsplit(url)
+    return is_proxy_url(url) and "@" not in parts.netloc and not parts.query and not parts.fragment
+
+
+def is_proxy_url(url: str) -> bool:
+    """Whether it is a proxy that requests can go through: none of SOCKS."""
+    return url.startswith(("http://", "https://")) and bool(urlsplit(url).hostname)
 
 
 def _is_loopback(host: str) -> bool:

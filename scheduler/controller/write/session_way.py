@@ -120,9 +120,13 @@ class SessionAnswer:
 @contextlib.contextmanager
 def failures() -> Iterator[None]:
     """A block in which aiohttp's own errors are raised as ConnectionError; those that are OSErrors already pass as they
-    are."""
+    are, but for failed connections, whose text shows Python's objects."""
     try:
         yield
+    except aiohttp.ClientSSLError:
+        raise
+    except aiohttp.ClientConnectorError as error:
+        raise ConnectionError(f"{error.host}:{error.port}: {error.os_error}") from error
     except aiohttp.ClientError as error:
         if isinstance(error, OSError | TimeoutError):
             raise

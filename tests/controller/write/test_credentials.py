@@ -168,6 +168,30 @@ async def test_what_the_library_would_pass_over_is_refused(
         assert str(caught.value).endswith(f": {text}")
 
 
+@pytest.mark.parametrize(
+    "server", ["HTTPS://api.example", "https://u:p@api.example", "https://api.example/?a=b", "ftp://a.example"]
+)
+async def test_a_server_that_requests_cannot_be_sent_to_as_it_says_is_refused(tmp_path: Path, server: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"k: the server must be http://HOST:PORT or https://HOST:PORT"):
+        await load(ConnectionSettings(kubeconfig=kubeconfig(tmp_path / "k", server, token="t")))
+    found = await load(ConnectionSettings(kubeconfig=kubeconfig(tmp_path / "k", "https://[::1]:6443/k8s/clusters/c")))
+    assert found.server == "https://[::1]:6443/k8s/clusters/c"
+
+
+@pytest.mark.parametrize("proxy", ["127.0.0.1:3128", "socks5://127.0.0.1:1080"])
+async def test_a_proxy_that_requests_cannot_go_through_is_refused(tmp_path: Path, proxy: str) -> None:
+    path = written(tmp_path, {"server": "https://api.example", "proxy-url": proxy}, {"token": "t"})
+    with pytest.raises(ConfigurationError, match=r"the proxy must be http://HOST:PORT or https://HOST:PORT"):
+        await load(ConnectionSettings(kubeconfig=path))
+
+
+async def test_a_client_certificate_without_its_key_is_named(tmp_path: Path) -> None:
+    certificate, _ = self_signed()
+    user: dict[str, object] = {"client-certificate-data": b64encode(certificate).decode()}
+    with pytest.raises(ConfigurationError, match="the client certificate and its key can't be used"):
+        await load(ConnectionSettings(kubeconfig=written(tmp_path, {"server": "https://api.example"}, user)))
+
+
 async def test_a_fault_of_what_is_not_used_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "other").write_text(
         "users: [{name: else, user: {as: x}}]\nclusters: [{name: else, cluster: {certificate-authority-data: '!'}}]"

@@ -35,6 +35,12 @@ async def test_an_exec_plugin_is_run(tmp_path: Path) -> None:
     assert found.authorization == "Bearer from-plugin"
 
 
+async def test_an_exec_plugin_that_is_not_there_is_named(tmp_path: Path) -> None:
+    execution = {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin"}
+    with pytest.raises(ConfigurationError, match=r"exec: no-such-plugin can't be run: No such file or directory"):
+        await load(ConnectionSettings(kubeconfig=kubeconfig(tmp_path / "k", exec=execution)))
+
+
 def hanging(folder: Path) -> tuple[str, Path]:
     """A kubeconfig whose plugin never answers, and the file with the plugin's process id."""
     plugin, started = folder / "plugin", folder / "started"

@@ -28,6 +28,7 @@ from scheduler.errors import ApiError
 from scheduler.messages.commands import BindPod, WriteEvent
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import WriteFinished
+from scheduler.simulate.ports import free_ports
 from tests.controller.conftest import until
 from tests.controller.write.scripted_server import OK, client_of, error_of, plays, served, write
 from tests.controller.write.test_credentials import kubeconfig
@@ -199,6 +200,15 @@ async def test_through_a_proxy_writes_leave_as_everything_else_does(tmp_path: Pa
         async with client_of(path, directly, environment={"HTTP_PROXY": url}) as client:
             assert (await write(client)).status == 201
     assert proxy.requests[0].startswith(b"POST http://api.example:8080/write ")
+
+
+async def test_a_proxy_that_does_not_listen_is_named_in_plain_words(tmp_path: Path, directly: Directly) -> None:
+    port = free_ports(1)[0]
+    path = kubeconfig(tmp_path / "k", "http://api.example:8080")
+    async with client_of(path, directly, environment={"HTTP_PROXY": f"http://127.0.0.1:{port}"}) as client:
+        with pytest.raises(ApiError, match=f"no answer from the API server: 127.0.0.1:{port}: ") as caught:
+            await write(client)
+    assert "ssl" not in str(caught.value)
 
 
 async def test_an_awaited_request_meets_the_same_answers(tmp_path: Path, directly: Directly) -> None:
