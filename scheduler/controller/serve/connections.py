@@ -91,13 +91,17 @@ class Connections:
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
+        is_failing = False
         while True:
             try:
                 accepted, peer = await loop.sock_accept(listening)
             except OSError as error:
-                log.warning("Connection could not be accepted", error=str(error))
+                if not is_failing:
+                    log.warning("Connection could not be accepted", error=str(error))
+                is_failing = True
                 await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                 continue
+            is_failing = False
             self.counts.accepted += 1
             address = str(peer[0])
             if not self._has_room(address):

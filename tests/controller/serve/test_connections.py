@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import socket
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ import pytest
 
 from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.controller.serve.connection_limits import ConnectionLimits
+from scheduler.controller.serve.connections import Connections
 from scheduler.controller.serve.listening import listening_sockets
 from scheduler.controller.serve.server import HealthServer
 from scheduler.controller.serve.serving_settings import ServingSettings
@@ -95,6 +97,37 @@ async def test_a_tls_handshake_that_never_ends_does_not_stay_open() -> None:
             assert await one.read() == b""
         await until(lambda: len(server.connections) == 0)
         assert await status_of(f"https://127.0.0.1:{server.port}/livez") == 200
+
+
+class WithoutFiles(socket.socket):
+    """A listening socket of a process that has no room for another open file, until it has refused thrice."""
+
+    refusals = 3
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        if self.refusals:
+            self.refusals -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return super().accept()
+
+
+async def test_connections_that_cannot_be_accepted_are_logged_once_until_one_can_be(
+    log_lines: list[dict[str, Any]],
+) -> None:
+    connections = Connections(lambda: None, ConnectionLimits())
+    listening = WithoutFiles()
+    listening.bind(("127.0.0.1", 0))
+    listening.listen()
+    listening.setblocking(False)
+    connections.serve([listening], asyncio.Protocol)
+    for accepted in (1, 2):
+        listening.refusals = 3
+        _, writer = await asyncio.open_connection(*listening.getsockname())
+        await until(lambda: connections.counts.accepted == accepted)  # noqa: B023 - called before the next round
+        writer.close()
+    await connections.stop_accepting()
+    await connections.close()
+    assert [line["event"] for line in log_lines] == ["Connection could not be accepted"] * 2
 
 
 async def test_a_head_beyond_its_limit_is_refused() -> None:
