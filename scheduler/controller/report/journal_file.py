@@ -5,6 +5,7 @@ Lines wait in memory up to a limit; beyond it they are dropped and counted.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -29,7 +30,13 @@ def open_private(path: Path) -> int:
     do not block.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o600)
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        # The system's words for a symbolic link, "Too many levels", and for a pipe without a reader lead astray.
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise OSError(error.errno, "is not a regular file") from error
+        raise
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(None, "is not a regular file")

@@ -182,7 +182,7 @@ def test_the_journal_is_for_its_owner_alone_and_follows_no_link(tmp_path: Path) 
     (tmp_path / "link").symlink_to(tmp_path / "target")
     os.mkfifo(tmp_path / "pipe")
     for name in ("link", "pipe"):
-        with pytest.raises(ConfigurationError, match="can't be written"):
+        with pytest.raises(ConfigurationError, match=f"{name} can't be written: is not a regular file"):
             Journal(tmp_path / name)
     assert not (tmp_path / "target").exists()
 
