@@ -23,7 +23,7 @@ from yarl import URL
 
 from scheduler.cli.asking import Reaching
 from scheduler.cli.complaint import complain
-from scheduler.cli.connection import Access, Server, Unanswered, server_of
+from scheduler.cli.connection import Access, Server, Unanswered, get_page, server_of
 from scheduler.cli.leader import LeaderWay
 from scheduler.cli.options import option, whole
 from scheduler.controller.serve.authorization import refusal
@@ -87,7 +87,10 @@ async def window(access: Access, environment: Mapping[str, str], port: int = 0) 
     async with AsyncExitStack() as stack:
         way: Way
         if access.server:
-            way = ServerWay(await server_of(access, environment))
+            server = await server_of(access, environment)
+            # Asked once, so that what is wrong is said here and not to the browser alone.
+            await get_page(server, "/ui/")
+            way = ServerWay(server)
         else:
             way = await stack.enter_async_context(LeaderWay(access, environment))
         served = Window(way)

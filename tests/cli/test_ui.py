@@ -14,10 +14,12 @@ import aiohttp
 import pytest
 
 from scheduler.cli.asking import Reaching
+from scheduler.cli.connection import Access, Unanswered
 from scheduler.cli.leader import READER
 from scheduler.cli.main import main
 from scheduler.cli.ui import MAX_BODY_BYTES, window
 from scheduler.simulate.apiserver.kinds import NODES
+from scheduler.simulate.ports import free_ports
 from scheduler.testing.documents import node_json
 from tests.cli.test_leader import LEADER, leading, requests
 from tests.controller.serve.browser import browsing, needs_browser
@@ -120,6 +122,13 @@ async def test_without_a_leader_the_command_says_so(tmp_path: Path, capfd: pytes
         words = ["ui", "--scheduler", "tandem-system/another", f"--kubeconfig={tmp_path / 'kubeconfig'}"]
         assert await asyncio.to_thread(main, words) == 1
         assert "the scheduler's Lease tandem-system/another can't be read" in capfd.readouterr().err
+
+
+async def test_a_server_that_is_not_there_is_said_at_once_and_not_only_to_the_browser() -> None:
+    access = Access(server=f"http://127.0.0.1:{free_ports(1)[0]}")
+    with pytest.raises(Unanswered, match=r"Is the scheduler running\?"):
+        async with window(access, {}):
+            pass
 
 
 @needs_browser
