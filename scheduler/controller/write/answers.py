@@ -8,7 +8,7 @@ from typing import Final
 
 from scheduler.controller.write.http_exchange import AnswerTooLong
 from scheduler.errors import ApiError
-from scheduler.objects.status import Status, decode_status
+from scheduler.objects.status import NAMESPACE_TERMINATING, Status, decode_status
 
 MAX_ANSWER_BYTES: Final = 128 * 2**20
 """Maximum of an answer's bytes, unpacked, watches aside. A list's page of 500 common objects has 1 to 10 MB."""
@@ -35,4 +35,5 @@ def refused(status: int, phrase: str, retry_header: str, body: bytes) -> ApiErro
         retry_after = float(retry_header)
         # Not a usable wait: no number, not above 0, or days.
         retry_after = min(retry_after, MAX_RETRY_AFTER_SECONDS) if retry_after > 0.0 else None
-    return ApiError(status, said.reason or phrase, said.message, retry_after=retry_after)
+    reason = NAMESPACE_TERMINATING if said.names_ending_namespace else said.reason or phrase
+    return ApiError(status, reason, said.message, retry_after=retry_after)

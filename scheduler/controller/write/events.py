@@ -30,6 +30,7 @@ from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.errors import ApiError
 from scheduler.messages.commands import WriteEvent
 from scheduler.messages.now import Now
+from scheduler.objects.status import NAMESPACE_TERMINATING
 
 SWEEP_SECONDS: Final = 60.0
 EVENT_TIMEOUT_SECONDS: Final = 10.0
@@ -72,6 +73,8 @@ class EventRecorder:
         self._others: OrderedDict[str, deque[Series]] = OrderedDict()
         """Namespace → its events other than Scheduled, in the order in which the namespaces have their turns."""
         self._other_count = 0
+        self._is_forbidden = False
+        """A right was missing, and no event has been written since."""
 
     @property
     def queued(self) -> int:
@@ -176,6 +179,7 @@ class EventRecorder:
 
     def _written(self, series: Series, count: int) -> Sent:
         self.counts.written += 1
+        self._is_forbidden = False
         series.written(count, self._clock())
         return ANSWERED
 
@@ -199,11 +203,14 @@ class EventRecorder:
             if error.is_transient:
                 return Sent(is_answered, min(error.retry_after or 0.1 * tries, MAX_RETRY_AFTER_SECONDS))
         self.counts.failed += 1
-        # A terminating namespace takes no new events; nothing to report.
-        if not error.is_not_found and error.status != 403:
+        # A namespace that is terminating, or gone, takes no new events; nothing to report.
+        is_namespaces_end = error.is_not_found or error.reason == NAMESPACE_TERMINATING
+        if error.is_forbidden and not is_namespaces_end:
+            if not self._is_forbidden:
+                log.warning("Event could not be written", pod=series.event.regarding.key, error=str(error))
+            self._is_forbidden = True
+        elif not is_namespaces_end:
             log.info("Event could not be written", pod=series.event.regarding.key, error=str(error))
-        elif self.counts.failed == 1:
-            log.warning("Event could not be written", pod=series.event.regarding.key, error=str(error))
         return ANSWERED if is_answered else UNANSWERED
 
     async def _patch(self, series: Series) -> None:

@@ -17,6 +17,7 @@ from scheduler.controller.write.writer_settings import WriterSettings
 from scheduler.messages.commands import WriteEvent
 from scheduler.messages.now import Now
 from scheduler.messages.references import PodReference
+from scheduler.simulate.apiserver.kinds import NAMESPACES
 from scheduler.simulate.cluster import EmbeddedCluster
 from tests.controller.conftest import create, read, until
 
@@ -247,6 +248,28 @@ async def test_an_event_is_tried_again_when_the_server_says_so_and_given_up_afte
         recorder.record(scheduled("b"))
         await until(lambda: recorder.counts.failed == 1)
     assert [one["regarding"]["name"] for one in await events(client)] == ["a"]
+
+
+async def test_a_lost_right_is_logged_once_until_an_event_is_written_and_a_namespace_that_ends_is_not(
+    cluster: EmbeddedCluster, client: ApiClient, log_lines: list[dict[str, Any]]
+) -> None:
+    cluster.registry.create(NAMESPACES, "", {"metadata": {"name": "ending"}, "spec": {"finalizers": ["kubernetes"]}})
+    await client.request("DELETE", "/api/v1/namespaces/ending")
+    async with recording(client) as (recorder, _):
+        recorder.record(failed("a", namespace="ending"))
+        await until(lambda: recorder.counts.failed == 1)
+        assert log_lines == []
+        for number in (1, 2):
+            cluster.faults.fail("POST", "/events", 403, times=2, reason="Forbidden", message=f"no right {number}")
+            recorder.record(failed(f"b{number}"))
+            recorder.record(failed(f"c{number}"))
+            await until(lambda: recorder.counts.failed == 1 + 2 * number)  # noqa: B023 - called before the next round
+            recorder.record(failed(f"d{number}"))
+            await until(lambda: recorder.counts.written == number)  # noqa: B023 - called before the next round
+    assert [(line["log_level"], line["error"]) for line in log_lines] == [
+        ("warning", "no right 1"),
+        ("warning", "no right 2"),
+    ]
 
 
 async def test_when_the_process_leaves_its_events_of_bindings_keep_to_no_share(
