@@ -84,6 +84,9 @@ def opened(place: str, until: str, plugin_folder: str) -> Offline:
 
 
 def _is_segment(path: Path) -> bool:
+    """Whether the file begins as a recording's do. A pipe, whose beginning can be read once only, has none."""
+    if path.is_fifo():
+        return False
     try:
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,15 @@ def test_pods_of_a_workload_that_a_gate_holds_have_its_reason_in_the_table(
     assert main(["queue", "--from", str(file)]) == 0
     assert f"SchedulingGates: {group['message']}" in capsys.readouterr().out
     assert "example.com/quota" in group["message"]
+
+
+def test_objects_may_come_through_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as file:
+        file.write("apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: default, uid: u}\n")
+        file.write("spec: {schedulerName: s, containers: [{name: c}]}\n")
+    try:
+        assert main(["queue", "--from", f"/dev/fd/{reading}"]) == 0
+    finally:
+        os.close(reading)
+    assert "default/p " in capsys.readouterr().out
