@@ -215,10 +215,14 @@ class ServingCertificate:
         with ONE_AT_A_TIME:
             from scheduler.controller.serve.certificates import SELF_MADE_DAYS, self_made_pair
 
-        with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
-            certificate, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"
-            _write_pair(certificate, key, *self_made_pair(self._hostname, self._today))
-            self._serve(str(certificate), str(key))
+        try:
+            with tempfile.TemporaryDirectory(prefix="tandem-") as folder:
+                certificate, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"
+                _write_pair(certificate, key, *self_made_pair(self._hostname, self._today))
+                self._serve(str(certificate), str(key))
+        except OSError as error:
+            text = f"the self-signed certificate takes a temporary file: {error.strerror or error}"
+            raise ConfigurationError([Fault("", f"{text}; name a folder by TMPDIR, or --tls-cert-file")]) from error
         self._ends = self._today + datetime.timedelta(days=SELF_MADE_DAYS)
 
     def _serve(self, certificate: str, key: str) -> None:

@@ -156,3 +156,11 @@ def test_every_wrong_flag_is_reported_at_once(tmp_path: Path) -> None:
     ]
     with pytest.raises(ConfigurationError, match="--client-ca-file"):
         ServingCertificate(TlsSettings(client_authority_file=str(tmp_path / "none")), "host")
+
+
+def test_without_a_place_for_temporary_files_the_fault_says_what_to_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(ConfigurationError, match=r"temporary file.*No such file or directory.*TMPDIR"):
+        ServingCertificate(TlsSettings(), "host")
