@@ -104,11 +104,11 @@ def operator_of(flags: StatedFlags, faults: list[Fault]) -> OperatorOptions:
     stated: str = flags.get("config-map", "")
     if not stated:
         return OperatorOptions()
-    namespace, _, rest = stated.partition("/")
-    name, _, key = rest.partition("/")
-    if not namespace or not name:
+    parts = stated.split("/")
+    if len(parts) not in (2, 3) or not all(parts[:2]):
         faults.append(Fault("", f'--config-map "{stated}": must be NAMESPACE/NAME or NAMESPACE/NAME/KEY'))
-    return OperatorOptions(config_map_namespace=namespace, config_map_name=name, config_map_key=key)
+        return OperatorOptions()
+    return OperatorOptions(config_map_namespace=parts[0], config_map_name=parts[1], config_map_key="".join(parts[2:]))
 
 
 def leader_election_of(stated: LeaderElection) -> LeaderElectionSettings:

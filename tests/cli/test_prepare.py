@@ -227,3 +227,9 @@ def test_arguments_for_plugins_that_do_not_exist_and_such_that_are_disabled_are_
     assert prepared(config(text + own), f"--plugin-folder={plugins}").warnings == tuple(
         f'profiles[0].{path}: ignored: plugin "{name}" does not exist{meant}' for path, name, meant in ignored
     )
+
+
+@pytest.mark.parametrize("stated", ["name", "/name", "namespace/", "namespace/name/folder/key"])
+def test_a_config_map_that_is_not_a_namespace_a_name_and_perhaps_a_key_is_refused(stated: str) -> None:
+    (fault,) = faults_of(f"--config-map={stated}")
+    assert fault == f'--config-map "{stated}": must be NAMESPACE/NAME or NAMESPACE/NAME/KEY'
