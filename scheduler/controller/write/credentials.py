@@ -177,8 +177,8 @@ class CredentialSource:
         server = (self._settings.master or connection.server).rstrip("/")
         if not server:
             raise ValueError("the cluster has no server")
-        if "://" not in server:
-            server = f"http://{server}"
+        scheme, separator, rest = server.partition("://")
+        server = f"{scheme.lower()}://{rest}" if separator else f"http://{server}"
         if set(server + connection.token) & set("\r\n\0"):
             raise ValueError("the server or the token has a line break")
         if not is_server_url(server):

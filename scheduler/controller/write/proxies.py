@@ -31,8 +31,7 @@ def proxy_for(url: str, environment: Mapping[str, str]) -> str | None:
 
 
 def is_server_url(url: str) -> bool:
-    """Whether paths can be appended to it. What it says must be what is done: with a scheme in capitals, requests and
-    their tokens would leave without TLS."""
+    """Whether paths can be appended to it."""
     parts = urlsplit(url)
     return is_proxy_url(url) and "@" not in parts.netloc and not parts.query and not parts.fragment
 

@@ -168,9 +168,12 @@ async def test_what_the_library_would_pass_over_is_refused(
         assert str(caught.value).endswith(f": {text}")
 
 
-@pytest.mark.parametrize(
-    "server", ["HTTPS://api.example", "https://u:p@api.example", "https://api.example/?a=b", "ftp://a.example"]
-)
+async def test_a_server_with_its_scheme_in_capitals_is_asked_over_tls(tmp_path: Path) -> None:
+    found = await load(ConnectionSettings(kubeconfig=kubeconfig(tmp_path / "k", "HTTPS://api.example", token="t")))
+    assert (found.server, found.ssl_context is not None) == ("https://api.example", True)
+
+
+@pytest.mark.parametrize("server", ["https://u:p@api.example", "https://api.example/?a=b", "ftp://a.example"])
 async def test_a_server_that_requests_cannot_be_sent_to_as_it_says_is_refused(tmp_path: Path, server: str) -> None:
     with pytest.raises(ConfigurationError, match=r"k: the server must be http://HOST:PORT or https://HOST:PORT"):
         await load(ConnectionSettings(kubeconfig=kubeconfig(tmp_path / "k", server, token="t")))
