@@ -152,10 +152,12 @@ class BindingCycles:
 
     def cancel(self, step: CancelBinding, now: Now) -> list[Step]:
         """End the cycle of a pod that is not bound yet (``can_cancel``): a victim goes back to the queue instead of
-        being deleted."""
+        being deleted. A bind whose outcome is unknown is sent again, also where a bug has kept it from that."""
         binding = self._by_uid.get(step.uid)
-        if binding is None or binding.state in SENT:
+        if binding is None or binding.state is BindingState.BINDING:
             return []
+        if binding.state is BindingState.UNKNOWN:
+            return self._bind_later(binding, now)
         if is_waiting := binding.state is BindingState.PERMIT_WAIT:
             _note_wait(binding, Code.ERROR, now)
         text = step.message or (PREEMPTED_WAITING if is_waiting else PREEMPTED)
@@ -304,6 +306,9 @@ class BindingCycles:
 
     def _wait_to_bind_again(self, binding: Binding, now: Now) -> list[Step]:
         binding.become(BindingState.UNKNOWN)
+        return self._bind_later(binding, now)
+
+    def _bind_later(self, binding: Binding, now: Now) -> list[Step]:
         doubled = BIND_AGAIN_FIRST_SECONDS * 2 ** min(binding.unknown_outcomes, 10)
         binding.unknown_outcomes += 1
         self._deadlines.set(BindAgain(binding.pod.uid), now.monotonic + min(doubled, MAX_BIND_AGAIN_SECONDS))
