@@ -10,10 +10,11 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import structlog
+
+from scheduler.controller.threads import Threads
 
 END_SECONDS: Final = 2.0
 """Seconds that tasks, and then threads, have to end."""
@@ -26,7 +27,7 @@ def run_in_process(
 ) -> int:
     """Run in an event loop of its own; returns the exit code, or ends the process with it where something remains that
     Python would wait for."""
-    executor = ThreadPoolExecutor(thread_name_prefix="asyncio")
+    executor = Threads()
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.get_loop().set_default_executor(executor)
         code = runner.run(main)
@@ -38,7 +39,7 @@ def run_in_process(
     return code
 
 
-async def _left_behind(executor: ThreadPoolExecutor) -> list[str]:
+async def _left_behind(executor: Threads) -> list[str]:
     """The names of tasks and threads that do not end."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:

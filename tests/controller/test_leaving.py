@@ -70,6 +70,7 @@ class Clings(BackgroundPlugin, PermitPlugin):
 CONFIGURATION = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
+leaderElection: {resourceName: tandem-scheduler}
 profiles: [{schedulerName: tandem-scheduler, plugins: {multiPoint: {enabled: [{name: Clings}]}}}]
 ---
 apiVersion: tandem.scheduling/v1alpha1
@@ -78,7 +79,11 @@ plugins: [{name: Clings, path: "clings:Clings"}]
 """
 
 
-@pytest.mark.parametrize("waits", ["asyncio.Event().wait()", "asyncio.to_thread(threading.Event().wait)"])
+THREADS = "asyncio.gather(*[asyncio.to_thread(threading.Event().wait) for _ in range(64)])"
+"""More than an event loop has for its tasks."""
+
+
+@pytest.mark.parametrize("waits", ["asyncio.Event().wait()", THREADS])
 async def test_no_plugin_that_ignores_its_cancellation_keeps_the_process_from_leaving(
     connection: ConnectionSettings, tmp_path: Path, waits: str
 ) -> None:
@@ -89,7 +94,8 @@ async def test_no_plugin_that_ignores_its_cancellation_keeps_the_process_from_le
     configuration.write_text(CONFIGURATION)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "scheduler", "run", f"--kubeconfig={connection.kubeconfig}"),
-        *("--leader-elect=false", "--secure-port=0", f"--config={configuration}", f"--plugin-folder={folder}"),
+        *("--leader-elect-resource-namespace=default", "--secure-port=0"),
+        *(f"--config={configuration}", f"--plugin-folder={folder}"),
         stderr=asyncio.subprocess.PIPE,
         cwd=ROOT,
     )
@@ -103,3 +109,4 @@ async def test_no_plugin_that_ignores_its_cancellation_keeps_the_process_from_le
             process.kill()
             await process.wait()
     assert process.returncode == 0 and b"Binds settled" in log
+    assert b"Lease released" in log
