@@ -164,6 +164,9 @@ def check_pre_flight(answer: Any) -> None:
         check_refusal(answer)
     elif not isinstance(answer, PreFlight) and answer is not SKIP:
         raise TypeError(f"answered {_shown(answer)}; a PreFlight, SKIP or a Refusal is wanted")
+    elif isinstance(answer, PreFlight) and answer != PreFlight(bool(answer.is_parallel)):
+        # The rest is for built-in plugins: the engine would send writes of its own, or never run ``pre_bind``.
+        raise TypeError(f"answered {_shown(answer)}, where no more than is_parallel may be stated")
 
 
 def check_progress(answer: Any) -> None:
