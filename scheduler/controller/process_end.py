@@ -10,14 +10,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
+from scheduler.controller.calls.background import STOP_SECONDS
 from scheduler.controller.threads import Threads
-
-END_SECONDS: Final = 2.0
-"""Seconds that tasks, and then threads, have to end."""
 
 log = structlog.get_logger()
 
@@ -45,10 +43,10 @@ async def _left_behind(executor: Threads) -> list[str]:
     for task in others:
         task.cancel()
     if others:
-        await asyncio.wait(others, timeout=END_SECONDS)
+        await asyncio.wait(others, timeout=STOP_SECONDS)
     # In a thread that ends with the process: a wait for the executor's threads has no limit of time.
     closing = threading.Thread(target=executor.shutdown, kwargs={"cancel_futures": True}, daemon=True)
     closing.start()
-    closing.join(END_SECONDS)
+    closing.join(STOP_SECONDS)
     threads = ["threads"] if closing.is_alive() else []
     return sorted(task.get_name() for task in others if not task.done()) + threads
