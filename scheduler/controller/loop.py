@@ -115,6 +115,8 @@ class SchedulingLoop:
         sending then each find their own code and data in the processor's caches."""
         self._round_end: float | None = None
         """The monotonic second until which stimuli come first; None: the inbox was empty."""
+        self._no_tick_until = 0.0
+        """The monotonic second of the next Tick after one that failed: what was due may still be, at each turn."""
         self._culprit = culprit
         self.when_idle: Callable[[], None] = lambda: None
         """Called when there was no news for as long as the loop sleeps, a second at most."""
@@ -160,7 +162,8 @@ class SchedulingLoop:
         end = now.monotonic + SLICE_SECONDS
         deadline = self._deadline()
         if deadline is not None and deadline <= now.monotonic:
-            self._apply(Tick(), now)
+            if not self._apply(Tick(), now):
+                self._no_tick_until = now.monotonic + MAX_SLEEP_SECONDS
             now = self._dispatch_all(self._after(now, "Tick"))
             if self._engine.is_waking:
                 return True
@@ -216,15 +219,17 @@ class SchedulingLoop:
         self._commands += commands
         return True
 
-    def _apply(self, stimulus: Stimulus, now: Now) -> None:
+    def _apply(self, stimulus: Stimulus, now: Now) -> bool:
+        """Returns False for a stimulus that could not be applied."""
         try:
             commands = self._engine.handle(stimulus, now)
         except Exception:
             self.counts.errors += 1
             about = stimulus.object.key if isinstance(stimulus, ObjectObserved | ObjectDeleted) else ""
             log.exception("Stimulus could not be applied", stimulus=type(stimulus).__name__, object=about)
-            return
+            return False
         self._commands += commands
+        return True
 
     def _dispatch_all(self, now: Now) -> Now:
         """Send the commands of the stimuli, or of the decisions; returns the time after it. What follows from the
@@ -244,11 +249,12 @@ class SchedulingLoop:
 
     def _deadline(self) -> float | None:
         try:
-            return self._engine.next_deadline()
+            deadline = self._engine.next_deadline()
         except Exception:
             self.counts.errors += 1
             log.exception("Engine can't say its next deadline")
             return None
+        return None if deadline is None else max(deadline, self._no_tick_until)
 
     def _seconds_to_sleep(self) -> float:
         deadline = self._deadline()

@@ -32,6 +32,7 @@ from scheduler.controller.lead.election import Election
 from scheduler.controller.lead.lease import Claimant
 from scheduler.controller.operator import KopfOperator, Proofs
 from scheduler.controller.parts import EngineFactory, Parts
+from scheduler.controller.process_end import run_in_process
 from scheduler.controller.report.logs import configure_logs
 from scheduler.controller.rights import report_missing_rights
 from scheduler.controller.serve.certificate_upkeep import keep_up
@@ -62,12 +63,12 @@ log = structlog.get_logger()
 
 
 def run_blocking(settings: ShellSettings, factory: EngineFactory, environment: Mapping[str, str]) -> int:
-    """``run`` in an event loop of its own, uvloop's where it is installed. Returns the exit code."""
+    """``run`` in an event loop of its own, uvloop's where it is installed. Returns the exit code, or ends the process
+    with it."""
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
     with contextlib.suppress(ImportError):
         loop_factory = importlib.import_module("uvloop").new_event_loop
-    with asyncio.Runner(loop_factory=loop_factory) as runner:
-        return runner.run(run(settings, factory, environment))
+    return run_in_process(run(settings, factory, environment), loop_factory)
 
 
 async def run(settings: ShellSettings, factory: EngineFactory, environment: Mapping[str, str]) -> int:

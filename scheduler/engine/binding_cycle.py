@@ -16,14 +16,7 @@ from functools import partial
 from scheduler.engine.attempt import Attempt, ExtenderFault
 from scheduler.engine.attempt_end import was_placed
 from scheduler.engine.binding import SENT, Binding, BindingState, is_undecided
-from scheduler.engine.deadlines import (
-    ANSWER_GRACE_SECONDS,
-    BindAgain,
-    Deadlines,
-    ExtenderDeadline,
-    PermitDeadline,
-    PreBindPoll,
-)
+from scheduler.engine.deadlines import BindAgain, Deadlines, PermitDeadline, PreBindPoll
 from scheduler.engine.error_texts import go_duration
 from scheduler.engine.internal import AttemptSettled, BindingFailed, CancelBinding, PodBound, Step
 from scheduler.engine.machine import Claims, Part, ReadsView
@@ -159,10 +152,12 @@ class BindingCycles:
 
     def cancel(self, step: CancelBinding, now: Now) -> list[Step]:
         """End the cycle of a pod that is not bound yet (``can_cancel``): a victim goes back to the queue instead of
-        being deleted."""
+        being deleted. A bind whose outcome is unknown is sent again, also where a bug has kept it from that."""
         binding = self._by_uid.get(step.uid)
-        if binding is None or binding.state in SENT:
+        if binding is None or binding.state is BindingState.BINDING:
             return []
+        if binding.state is BindingState.UNKNOWN:
+            return self._bind_later(binding, now)
         if is_waiting := binding.state is BindingState.PERMIT_WAIT:
             _note_wait(binding, Code.ERROR, now)
         text = step.message or (PREEMPTED_WAITING if is_waiting else PREEMPTED)
@@ -186,7 +181,7 @@ class BindingCycles:
     def _next_pre_bind(self, binding: Binding, now: Now) -> list[Step]:
         """Start the next plugin, or the next group of plugins that may run in parallel; after the last one, bind."""
         if not binding.work:
-            return self._bind(binding, now)
+            return self._bind(binding)
         binding.become(BindingState.PRE_BIND_WRITE)
         steps = start_next(binding, partial(self._ticket, binding), now)
         if not binding.tickets:
@@ -212,14 +207,14 @@ class BindingCycles:
 
     # --- Bind ---------------------------------------------------------------------------------------------------------
 
-    def _bind(self, binding: Binding, now: Now) -> list[Step]:
+    def _bind(self, binding: Binding) -> list[Step]:
         binding.become(BindingState.BINDING)
         binding.binders = [plugin.name for plugin in binding.profile.bind_plugins]
         if self._binders:
             binding.binders[:0] = [each for each in self._binders if each.is_interested(binding.pod.pod)]
-        return self._next_binder(binding, now)
+        return self._next_binder(binding)
 
-    def _next_binder(self, binding: Binding, now: Now) -> list[Step]:
+    def _next_binder(self, binding: Binding) -> list[Step]:
         if not binding.binders:
             return self._fail(binding, NotPlaced("no bind plugin took the pod", is_error=True))
         binder = binding.binders.pop(0)
@@ -230,8 +225,7 @@ class BindingCycles:
             verb = binder.configuration.bind_verb
             body = binder.bind_body(pod.namespace, pod.name, pod.uid, pod.node_name)
             ticket = self._ticket(binding, binder.name)
-            # The call has its own time-out; the deadline ends it if even that is lost.
-            self._deadlines.set(ExtenderDeadline(ticket), now.monotonic + binder.timeout_seconds + ANSWER_GRACE_SECONDS)
+            # No deadline: the call may wait for a connection before its own time begins.
             binds = (binding.reference, pod.node_name)
             seconds = binder.timeout_seconds
             return [CallExtender(ticket, binder.number, verb, binder.url(verb), body, seconds, binds)]
@@ -270,7 +264,7 @@ class BindingCycles:
         plugin = owner.plugin
         if binding.state is BindingState.BINDING:
             if outcome.is_skip:
-                return self._next_binder(binding, now)
+                return self._next_binder(binding)
             if outcome.refusal is None:
                 return self._succeed(binding, now)
             return self._fail(binding, refused("Bind", plugin, outcome.refusal))
@@ -297,7 +291,7 @@ class BindingCycles:
             fault = ExtenderFault(extender.name, "bind", str(error), extender.is_ignorable)
             binding.attempt.extender_faults += (fault,)
             if extender.is_ignorable:
-                return self._next_binder(binding, now)
+                return self._next_binder(binding)
             return self._fail(binding, NotPlaced(str(error), is_error=True))
         return self._succeed(binding, now)
 
@@ -312,6 +306,9 @@ class BindingCycles:
 
     def _wait_to_bind_again(self, binding: Binding, now: Now) -> list[Step]:
         binding.become(BindingState.UNKNOWN)
+        return self._bind_later(binding, now)
+
+    def _bind_later(self, binding: Binding, now: Now) -> list[Step]:
         doubled = BIND_AGAIN_FIRST_SECONDS * 2 ** min(binding.unknown_outcomes, 10)
         binding.unknown_outcomes += 1
         self._deadlines.set(BindAgain(binding.pod.uid), now.monotonic + min(doubled, MAX_BIND_AGAIN_SECONDS))
@@ -382,7 +379,6 @@ class BindingCycles:
         del self._by_uid[uid]
         for ticket in binding.tickets:
             self._tickets.drop(ticket)
-            self._deadlines.drop(ExtenderDeadline(ticket))
         if not self._deadlines.due:
             return
         for plugin in binding.profile.permit_plugins:

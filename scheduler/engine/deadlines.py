@@ -31,7 +31,7 @@ class BindAgain(msgspec.Struct, frozen=True):
 
 
 class ExtenderDeadline(msgspec.Struct, frozen=True):
-    """An extender has not answered a call of the scheduling cycle or of a binding."""
+    """An extender has not answered a call of the scheduling cycle."""
 
     ticket: int
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from scheduler.engine.commands import Command
-from scheduler.engine.deadlines import Deadline, PermitDeadline, PreBindPoll
+from scheduler.engine.deadlines import BindAgain, Deadline, PermitDeadline, PreBindPoll
 from scheduler.engine.error_texts import cause_of
 from scheduler.engine.internal import CancelBinding, Step
 from scheduler.errors import type_and_message
@@ -18,14 +18,14 @@ Drain = Callable[[Sequence[Step]], list[Command]]
 
 def commands_of_due(due: Iterable[tuple[Deadline, Handle]], drain: Drain) -> list[Command]:
     """The commands that the deadlines lead to, in their order. A bug that one of them meets is reported, and ends the
-    binding that waited for it: no other deadline would."""
+    binding that waited for it, or puts off its bind: no other deadline would."""
     commands: list[Command] = []
     for deadline, handle in due:
         error = _carry_out(handle, drain, commands)
         if error is None:
             continue
         commands.append(_report(deadline, error))
-        if isinstance(deadline, PermitDeadline | PreBindPoll):
+        if isinstance(deadline, PermitDeadline | PreBindPoll | BindAgain):
             cancel = CancelBinding(deadline.uid, cause_of(error))
             error = _carry_out(partial(tuple, (cancel,)), drain, commands)
             commands += [_report(cancel, error)] if error is not None else []

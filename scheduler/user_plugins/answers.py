@@ -12,6 +12,7 @@ from scheduler.framework.events import EventRegistration
 from scheduler.framework.plugin import NodeSubset, Permitted, PreFlight, Rows, State, Verdicts, Wait
 from scheduler.framework.plugin_requests import ActivatePods, PluginRequest, RejectWaiting
 from scheduler.framework.post_filter import Nomination, PostFilterAnswer, Room
+from scheduler.framework.sort_keys import SortKey
 from scheduler.messages.status import SKIP, Code, Refusal, Skip
 
 _REFUSING = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING, Code.ERROR)
@@ -70,6 +71,25 @@ def check_score(answer: Any) -> None:
     """Checks an answer of ``score_one`` or ``score_row``."""
     if isinstance(answer, bool) or not isinstance(answer, int | np.integer):
         raise TypeError(f"answered the score {_shown(answer)}; a whole number is wanted")
+
+
+def ordered(answer: Any) -> SortKey:
+    """The answer of ``sort_key`` as a key that can be compared with every other one: numbers come before texts, and
+    texts before tuples."""
+    if not isinstance(answer, tuple):
+        raise TypeError(f"answered the key {_shown(answer)}; a tuple is wanted")
+    return tuple([_placed(part) for part in answer])
+
+
+def _placed(part: Any) -> tuple[int, int | float | str | SortKey]:
+    value = part.item() if isinstance(part, np.generic) else part
+    if isinstance(value, int | float) and value == value:
+        return 0, value
+    if isinstance(value, str):
+        return 1, value
+    if isinstance(value, tuple):
+        return 2, ordered(value)
+    raise TypeError(f"answered a key with {_shown(part)}; numbers, texts and tuples of them are wanted")
 
 
 def check_few_scores(answer: Any, count: int) -> None:
@@ -144,6 +164,9 @@ def check_pre_flight(answer: Any) -> None:
         check_refusal(answer)
     elif not isinstance(answer, PreFlight) and answer is not SKIP:
         raise TypeError(f"answered {_shown(answer)}; a PreFlight, SKIP or a Refusal is wanted")
+    elif isinstance(answer, PreFlight) and answer != PreFlight(bool(answer.is_parallel)):
+        # The rest is for built-in plugins: the engine would send writes of its own, or never run ``pre_bind``.
+        raise TypeError(f"answered {_shown(answer)}, where no more than is_parallel may be stated")
 
 
 def check_progress(answer: Any) -> None:

@@ -32,6 +32,7 @@ from scheduler.framework.plugin import (
     ScorePlugin,
 )
 from scheduler.framework.post_filter import PostFilterContext, PostFilterPlugin
+from scheduler.framework.sort_keys import SortKey
 from scheduler.messages.status import failure
 from scheduler.user_plugins import answers
 from scheduler.user_plugins.shape import defines
@@ -53,7 +54,6 @@ _CHECKS: Final[tuple[tuple[type[Plugin], str, Check], ...]] = (
     (PreEnqueuePlugin, "pre_enqueue", lambda answer, _: answers.check_optional_refusal(answer)),
     (PreEnqueuePlugin, "held_back", lambda answer, _: answers.check_uids(answer)),
     (PreEnqueuePlugin, "may_release", lambda answer, _: answers.check_truth(answer)),
-    (QueueSortPlugin, "sort_key", lambda answer, _: None),
     (PreFilterPlugin, "pre_filter", lambda answer, _: answers.check_state(answer)),
     (FilterPlugin, "filter", lambda answer, asked: answers.check_verdicts(answer, asked[3], asked[2].table.size)),
     (FilterPlugin, "filter_row", lambda answer, _: answers.check_optional_refusal(answer)),
@@ -81,6 +81,7 @@ _WATCHED: Final[tuple[tuple[type[Plugin], str, str], ...]] = (
     (Plugin, "stamp", "Stamp"),
     (Plugin, "concerns", "Concerns"),
     (PreEnqueuePlugin, "pre_enqueue", "PreEnqueue"),
+    (QueueSortPlugin, "sort_key", "QueueSort"),
     (PreFilterPlugin, "pre_filter", "PreFilter"),
     (FilterPlugin, "filter", "Filter"),
     (FilterPlugin, "filter_row", "Filter"),
@@ -119,6 +120,8 @@ def checked(plugin_type: type[Plugin], name: str, path: str) -> type[Plugin]:
             members[method] = _checking(getattr(plugin_type, method), check)
     if defines(plugin_type, ScorePlugin, "score"):
         members["score"] = _owning(members["score"])
+    if issubclass(plugin_type, QueueSortPlugin):
+        members["sort_key"] = _sorting(plugin_type.sort_key, name)
     for base, method, check in _FAILING:
         if defines(plugin_type, base, method):
             members[method] = _failing(getattr(plugin_type, method), check, name, method.title())
@@ -278,6 +281,21 @@ def _failing(method: Callable[..., Any], check: Check, name: str, point: str) ->
         except Exception as error:  # noqa: BLE001 - the cycle reports it in the plugin's name
             PLUGIN_WATCH.raised(error, name, point, _pod_of(asked))
             return failure(type_and_message(error))
+
+    return call
+
+
+def _sorting(method: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The pod's key, or one behind all others: an error here would take other pods out of the queue, too."""
+    contained = _contained(method)
+
+    @functools.wraps(method)
+    def call(self: Plugin, pod: PodInfo, timestamp: float) -> SortKey:
+        try:
+            return False, *answers.ordered(contained(self, pod, timestamp))
+        except Exception as error:  # noqa: BLE001 - the pod waits in the queue in spite of this error
+            PLUGIN_WATCH.raised(error, name, "QueueSort", pod.key)
+            return True, timestamp
 
     return call
 

@@ -292,6 +292,16 @@ def test_a_failed_bind_puts_the_pod_into_error_back_off() -> None:
     assert cluster.node_of("a") == ""
 
 
+def test_a_bind_that_waits_for_a_connection_is_not_ended_before_the_shell_has_its_answer() -> None:
+    cluster = cluster_with(extender(1, bindVerb="bind", httpTimeout="2s"), nodes=1)
+    cluster.pod("a")
+    cluster.schedule()
+    cluster.advance(60)
+    answer(cluster, {"Error": ""})
+    assert cluster.attempt("a").result == SCHEDULED
+    assert cluster.said("a") == []
+
+
 def test_where_its_failure_is_ignored_the_usual_binder_binds() -> None:
     cluster = cluster_with(extender(1, bindVerb="bind", ignorable=True), nodes=1)
     cluster.pod("a")

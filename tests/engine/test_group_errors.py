@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import ClassVar
 
 import pytest
@@ -10,9 +9,10 @@ import pytest
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.per_node import NodeView, PerNodeFilter
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Reads, Rows, State
+from scheduler.framework.plugin import State
 from scheduler.messages.status import Refusal, failure
 from scheduler.objects.node import Node
+from tests.engine.counting import Counting
 from tests.engine.test_group_preemption import full_cluster, victims
 
 
@@ -37,39 +37,31 @@ def test_an_error_while_victims_are_sought_is_an_error_of_the_group_and_costs_no
     assert [cluster.place(name) for name in ("g0", "g1")] == ["error backoff"] * 2
 
 
-class CountsPods(PreFilterPlugin, FilterPlugin):
-    """Counts other pods, and fails when it is asked about one for the ``fails_at``-th time."""
+class Counts(State):
+    """Fails when it is asked about a pod for the ``fails_at``-th time."""
 
-    name = "CountsPods"
-    reads = Reads.NODE
+    __slots__ = ()
     asked: ClassVar[int] = 0
     fails_at: ClassVar[int] = 0
 
-    class Counts(State):
-        __slots__ = ()
+    def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> State:
+        return self
 
-        def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> State:
-            return self
+    def ignores(self, other: PodInfo) -> bool:
+        Counts.asked += 1
+        if Counts.asked == Counts.fails_at:
+            raise KeyError("team")
+        return True
 
-        def ignores(self, other: PodInfo) -> bool:
-            CountsPods.asked += 1
-            if CountsPods.asked == CountsPods.fails_at:
-                raise KeyError("team")
-            return True
 
-    def fragment(self, pod: PodInfo, view: View) -> Hashable:
-        return ()
-
-    def pre_filter(self, pod: PodInfo, view: View) -> State:
-        return self.Counts()
-
-    def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> None:
-        return None
+class CountsPods(Counting):
+    name = "CountsPods"
+    counts = Counts
 
 
 @pytest.mark.parametrize("fails_at", [1, 2])
 def test_an_error_outside_of_a_members_own_cycle_ends_the_attempt_and_keeps_no_other_pod_waiting(fails_at: int) -> None:
-    CountsPods.asked, CountsPods.fails_at = 0, fails_at
+    Counts.asked, Counts.fails_at = 0, fails_at
     cluster = full_cluster(nodes=1, pods=2, plugins=(CountsPods,))
     cluster.group(min_count=2, priority=10)
     cluster.members(2, cpu="1", priority=10)

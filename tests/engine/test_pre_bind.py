@@ -6,7 +6,7 @@ from scheduler.engine.attempt import ERROR, UNSCHEDULABLE
 from scheduler.framework.plugin import PreFlight
 from scheduler.messages.commands import BindPod, PatchPodStatus, RunPlugin, StopPlugins
 from scheduler.messages.status import SKIP, unschedulable
-from scheduler.messages.stimuli import PluginFinished
+from scheduler.messages.stimuli import PluginFinished, WriteFinished
 from tests.engine.driver import Cluster
 from tests.engine.scripted import calls_of, scripted, works, works_in_parallel
 
@@ -116,6 +116,21 @@ def test_the_attempt_is_done_before_pre_bind_so_that_no_events_are_kept_for_it()
     cluster.pod("a")
     cluster.schedule()
     assert len(cluster.engine.queue.in_flight) == 0
+
+
+def test_calls_that_hang_and_binds_without_an_answer_are_no_more_than_pods_have_room() -> None:
+    cluster = Cluster(scripted("One", pre_flight=lambda pod, node: PreFlight() if pod < "p5" else SKIP))
+    cluster.nodes_like(2, pods="4")
+    for number in range(10):
+        cluster.pod(f"p{number}")
+    cluster.schedule_all()
+    assert len(cluster.writes(RunPlugin)) == 5
+    for bind in cluster.writes(BindPod):
+        cluster.unanswered.remove(bind)
+        cluster.feed(WriteFinished(bind.ticket, False, 0, "", "no answer", is_unknown=True))
+    cluster.schedule_all()
+    assert len(cluster.engine.bindings) == 8
+    assert [cluster.place(f"p{number}") for number in (8, 9)] == ["unschedulable"] * 2
 
 
 def test_what_a_plugin_set_going_is_asked_about_every_second_until_it_is_done() -> None:

@@ -4,55 +4,47 @@ the engine."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
 from typing import ClassVar
 
 import pytest
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
-from scheduler.framework.plugin import FilterPlugin, PreFilterPlugin, Reads, Rows, State
+from scheduler.framework.plugin import State
+from tests.engine.counting import Counting
 from tests.engine.driver import Cluster
 
 
-class Leaves(PreFilterPlugin, FilterPlugin):
-    """Counts pods by a state of which one method raises."""
+class Counts(State):
+    """Raises an error in one of its methods."""
 
-    name = "Leaves"
-    reads = Reads.NODE
+    __slots__ = ()
     method: ClassVar[str] = ""
     error: ClassVar[type[BaseException]] = SystemExit
 
-    class Counts(State):
-        __slots__ = ()
+    def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> State:
+        return self._said("with_pod")
 
-        def with_pod(self, view: View, row: int, other: PodInfo, sign: int) -> State:
-            return self._said("with_pod")
+    def for_row(self, view: View, row: int) -> State:
+        return self._said("for_row")
 
-        def for_row(self, view: View, row: int) -> State:
-            return self._said("for_row")
+    def ignores(self, other: PodInfo) -> bool:
+        return self._said("ignores") is None
 
-        def ignores(self, other: PodInfo) -> bool:
-            return self._said("ignores") is None
+    def _said(self, method: str) -> State:
+        if method == Counts.method:
+            raise Counts.error("leaves")
+        return self
 
-        def _said(self, method: str) -> State:
-            if method == Leaves.method:
-                raise Leaves.error("leaves")
-            return self
 
-    def fragment(self, pod: PodInfo, view: View) -> Hashable:
-        return ()
-
-    def pre_filter(self, pod: PodInfo, view: View) -> State:
-        return self.Counts()
-
-    def filter(self, state: State, pod: PodInfo, view: View, rows: Rows) -> None:
-        return None
+class Leaves(Counting):
+    name = "Leaves"
+    counts = Counts
 
 
 def preempting(method: str, error: type[BaseException]) -> Cluster:
     """A pod that has to preempt, tried with the plugin above."""
-    Leaves.method, Leaves.error = method, error
+    Counts.method, Counts.error = method, error
     cluster = Cluster(Leaves)
     cluster.node("full", cpu="1")
     cluster.pod("low", cpu="1", node="full")

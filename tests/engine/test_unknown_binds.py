@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import msgspec
 
 from scheduler.engine.binding import LATE_BIND_SECONDS
 from scheduler.engine.binding_cycle import BIND_AGAIN_FIRST_SECONDS, MAX_BIND_AGAIN_SECONDS
-from scheduler.messages.commands import BindPod
+from scheduler.engine.commands import Command
+from scheduler.engine.deadlines import BindAgain
+from scheduler.engine.due import commands_of_due
+from scheduler.engine.internal import CancelBinding, Step
+from scheduler.messages.commands import BindPod, ReportProblem
 from scheduler.messages.stimuli import ShutdownRequested, WriteFinished
 from tests.engine.driver import Cluster
 
@@ -51,6 +58,30 @@ def test_the_same_bind_is_sent_again_after_a_back_off_that_doubles_up_to_a_limit
         unknown(cluster, again)
     assert waits == [BIND_AGAIN_FIRST_SECONDS, 2, 4, 8, 16, MAX_BIND_AGAIN_SECONDS, MAX_BIND_AGAIN_SECONDS]
     assert cluster.node_of("a") == "n"
+
+
+def test_a_bug_in_sending_it_again_is_reported_and_puts_it_off_for_twice_as_long() -> None:
+    cluster, first = unheard()
+
+    def breaks() -> Sequence[Step]:
+        raise RuntimeError("a bug")
+
+    again = BindAgain(first.pod.uid)
+    cluster.engine.deadlines.drop(again)
+    (problem,) = commands_of_due([(again, breaks)], partial(put_off, cluster))
+    assert isinstance(problem, ReportProblem) and "a bug" in problem.message
+    cluster.advance(1.5)
+    assert not cluster.writes(BindPod)
+    cluster.advance(1)
+    assert cluster.write(BindPod).node == first.node
+
+
+def put_off(cluster: Cluster, steps: Sequence[Step]) -> list[Command]:
+    """What the engine does with the step that follows a bug."""
+    (cancel,) = steps
+    assert isinstance(cancel, CancelBinding)
+    assert cluster.engine.bindings.cancel(cancel, cluster.now) == []
+    return []
 
 
 def test_a_bind_is_not_sent_again_to_a_node_that_is_gone_and_its_pod_is_tried_again() -> None:

@@ -20,6 +20,7 @@ from scheduler.framework.plugin import (
     Permitted,
     Plugin,
     PreEnqueuePlugin,
+    PreFlight,
     Reads,
     Verdicts,
     Wait,
@@ -191,6 +192,9 @@ def test_a_score_that_is_no_number_is_reported_under_the_plugin_s_name() -> None
         ("permit", Permitted((RejectWaiting("u", "\ud800"),)), "whose message is no text"),
         ("permit", Permitted((RejectWaiting("u", ["no"]),)), "whose message is no text"),  # type: ignore[arg-type]
         ("pre_bind_pre_flight", None, "answered None; a PreFlight, SKIP or a Refusal is wanted"),
+        ("pre_bind_pre_flight", PreFlight(wait_seconds=10), "no more than is_parallel may be stated"),
+        ("pre_bind_pre_flight", PreFlight(wait_seconds="10s"), "no more than is_parallel"),  # type: ignore[arg-type]
+        ("pre_bind_pre_flight", PreFlight(writes=(1,)), "no more than is_parallel"),  # type: ignore[arg-type]
     ],
 )
 def test_an_invalid_result_at_any_other_point_is_reported_under_the_plugin_s_name(

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from scheduler.controller.report.plugin_watch import PLUGIN_WATCH
+from scheduler.controller.threads import RUNS_PLUGIN
 from scheduler.controller.write.fence import Departure, fenced
 from scheduler.controller.write.leadership import Leadership
 from scheduler.framework.plugin_ports import WaitingPod
@@ -77,6 +78,7 @@ class BackgroundParts:
     async def _run(
         self, profile: str, plugin: str, call: BackgroundCall, replaced: Sequence[asyncio.Task[None]]
     ) -> None:
+        RUNS_PLUGIN.set(True)
         if replaced:
             await asyncio.wait(replaced, timeout=STOP_SECONDS)
         pause = FIRST_PAUSE_SECONDS

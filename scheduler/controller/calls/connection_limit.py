@@ -5,5 +5,5 @@ from __future__ import annotations
 from typing import Final
 
 MAX_CONNECTIONS: Final = 100
-"""Maximum of open connections of a session, for all extenders together. A call that gets none waits for one, within its
-own time-out."""
+"""Maximum of open connections of a session, for all extenders together. A call of a cycle waits for
+one within its own time-out, a call that binds before it."""

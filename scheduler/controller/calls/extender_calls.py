@@ -49,7 +49,8 @@ class ExtenderCalls:
         self._session: Session | None = None
         self._calls: set[asyncio.Task[None]] = set()
         self._binding: set[asyncio.Task[None]] = set()
-        """The calls that bind."""
+        """The calls that bind, with those that wait for a connection."""
+        self._connections = asyncio.Semaphore(MAX_CONNECTIONS)
 
     def load(self) -> None:
         """Import what calls need, before the first of them: 0.1 s, which no scheduler without extenders pays."""
@@ -65,7 +66,7 @@ class ExtenderCalls:
 
     @property
     def open_writes(self) -> int:
-        """Calls under way that bind."""
+        """Calls that bind, under way or waiting for a connection."""
         return len(self._binding)
 
     def has_room_for(self, binds: int) -> bool:
@@ -86,7 +87,16 @@ class ExtenderCalls:
             await session.close()
 
     async def _call(self, command: CallExtender) -> None:
-        departure = Departure(self._leadership) if command.binds is not None else None
+        if command.binds is None:
+            answer = await self._answer(command, None)
+        else:
+            # Pods that leave Permit together may be more than there are connections. Those that wait for one do so
+            # outside of their own time: behind a slow extender's binds theirs would fail unsent.
+            async with self._connections:
+                answer = await self._answer(command, Departure(self._leadership))
+        self._on_answer(answer)
+
+    async def _answer(self, command: CallExtender, departure: Departure | None) -> ExtenderAnswered:
         try:
             async with asyncio.timeout(command.timeout_seconds):
                 with fenced(departure):
@@ -103,8 +113,8 @@ class ExtenderCalls:
             log.exception("Extender call failed", url=command.url)
             answer = ExtenderAnswered(command.ticket, error=f"{_asked(command)}: {type(error).__name__}: {error}")
         if answer.error:
-            answer = ExtenderAnswered(command.ticket, error=shortened(answer.error))
-        self._on_answer(answer)
+            return ExtenderAnswered(command.ticket, error=shortened(answer.error))
+        return answer
 
     def _opened_session(self) -> Session:
         if self._session is None:

@@ -1,7 +1,7 @@
 """HTTP to all extenders, by aiohttp: one session for the calls that bind, one for the others.
 
-A session has ``MAX_CONNECTIONS``; what is beyond waits within its own time. Of the calls that a cycle waits for there
-are a few at once. Behind the binds of a slow extender they would fail unsent, and with them every pod.
+A session has ``MAX_CONNECTIONS``. Of the calls that a cycle waits for there are a few at once. Behind the binds of a
+slow extender they would fail unsent, and with them every pod.
 """
 
 from __future__ import annotations

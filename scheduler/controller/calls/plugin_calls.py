@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.controller.report.plugin_watch import PLUGIN_WATCH
+from scheduler.controller.threads import RUNS_PLUGIN
 from scheduler.controller.write.fence import Departure, fenced
 from scheduler.controller.write.leadership import Leadership, LeadershipLost
 from scheduler.errors import type_and_message
@@ -68,6 +69,7 @@ class PluginCalls:
         await asyncio.gather(*self._running, return_exceptions=True)
 
     async def _run(self, command: RunPlugin) -> None:
+        RUNS_PLUGIN.set(True)
         call = self._calls.get((command.profile, command.point, command.plugin))
         answer: Refusal | Skip | None
         try:

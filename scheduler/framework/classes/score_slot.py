@@ -60,7 +60,8 @@ class ScoreSlot:
         """What ``contribution`` comes from, if the plugin scored by group; ``raw`` is None then."""
         self.flags = traits.flags
         self.answer_is_kept = traits.is_declared and not traits.reads_feasible_rows
-        """Its raw scores depend on the row alone: they stay valid when the feasible rows change."""
+        """Its raw scores depend on the row alone: they stay valid when the feasible rows change. False, too, once one
+        was out of range."""
         self.stamp: Hashable = None
         self.state: State | Skip | None = None
         self.raw: Scores | int | None = None
@@ -69,6 +70,7 @@ class ScoreSlot:
 
     def take_from(self, other: ScoreSlot) -> None:
         self.stamp, self.state, self.by_group = other.stamp, other.state, other.by_group
+        self.answer_is_kept = other.answer_is_kept
         self.raw = other.raw.copy() if isinstance(other.raw, np.ndarray) else other.raw
         self.extremes = None if other.extremes is None else other.extremes.copied()
         share = other.contribution

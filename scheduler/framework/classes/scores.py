@@ -37,7 +37,7 @@ from scheduler.framework.classes.score_columns import (
     store_many_shares,
 )
 from scheduler.framework.classes.score_refresh import ScoreRefresh
-from scheduler.framework.classes.score_slot import ScoreSlot, stale_slots
+from scheduler.framework.classes.score_slot import InvalidScore, ScoreSlot, stale_slots
 from scheduler.framework.plugin import MAX_NODE_SCORE, ScorePlugin
 from scheduler.framework.pre_score import pre_score
 from scheduler.framework.shortcuts import ChangedRows, GroupScores
@@ -130,6 +130,10 @@ class ClassScores:
                     has_changed = self._refresh_rows(slot, refresh)
                 else:
                     has_changed = self._refresh_slot(slot, refresh)
+            except InvalidScore:
+                if not slot.answer_is_kept:
+                    raise
+                has_changed = self._ask_about_fitting(slot, refresh)
             except PluginError:
                 raise
             except Exception as error:
@@ -218,6 +222,17 @@ class ClassScores:
         slot.raw = raw
         self._contribute(slot, refresh)
         return True
+
+    def _ask_about_fitting(self, slot: ScoreSlot, refresh: ScoreRefresh) -> bool:
+        """As ``_ask_all``, after a score out of range. It may be that of a row on which the class does not fit, and the
+        other slots' answers are worth keeping: from now on this one is asked about rows that fit alone."""
+        slot.answer_is_kept = False
+        try:
+            return self._ask_all(slot, refresh)
+        except PluginError:
+            raise
+        except Exception as error:
+            raise PluginError(slot.plugin.name, "Score", error) from error
 
     def _refresh_rows(self, slot: ScoreSlot, refresh: ScoreRefresh) -> bool:
         """Updates the changed rows of a plugin whose answers depend on the row alone. Returns whether the totals of all

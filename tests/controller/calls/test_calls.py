@@ -147,6 +147,35 @@ async def test_there_is_room_for_as_many_binds_of_extenders_as_they_have_connect
     assert not any(answer.error for answer in answers)
 
 
+async def test_binds_of_pods_that_leave_permit_at_once_wait_for_connections_outside_of_their_own_time() -> None:
+    goes_on = asyncio.Event()
+    asked: list[str] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        asked.append(request.path)
+        await goes_on.wait()
+        return web.Response(body=b"{}")
+
+    answers: list[ExtenderAnswered] = []
+    calls = ExtenderCalls(answers.append, AlwaysHeld())
+    async with serving(handler) as url:
+        try:
+            binds = (PodReference("default", "p", "u"), "a")
+            for ticket in range(MAX_CONNECTIONS):
+                calls.submit(CallExtender(ticket, 0, "bind", f"{url}/bind", b"{}", 60.0, binds))
+            await until(lambda: len(asked) == MAX_CONNECTIONS)
+            for ticket in range(MAX_CONNECTIONS, 500):
+                calls.submit(CallExtender(ticket, 0, "bind", f"{url}/bind", b"{}", 3.0, binds))
+            calls.submit(CallExtender(500, 1, "filter", f"{url}/filter", b"{}", 3.0))
+            await until(lambda: any(answer.ticket >= MAX_CONNECTIONS for answer in answers))
+            goes_on.set()
+            await until(lambda: len(answers) == 501)
+        finally:
+            await calls.close()
+    assert asked.count("/bind") == 500
+    assert [answer.ticket for answer in answers if answer.error] == [500]
+
+
 async def test_an_extender_that_is_not_there_is_an_error() -> None:
     error = (await answer_of("http://127.0.0.1:1")).error
     assert error.startswith('Post "http://127.0.0.1:1/filter": Cannot connect')

@@ -1,0 +1,32 @@
+"""The threads of an event loop's blocking calls (``asyncio.to_thread``, the resolution of names): plugins' calls have
+their own, so that those that do not return leave the scheduler's free."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
+from typing import Final, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+RUNS_PLUGIN: Final[ContextVar[bool]] = ContextVar("runs_plugin", default=False)
+"""Whether the task runs a plugin's coroutine. Set it in a task of its own."""
+
+
+class Threads(ThreadPoolExecutor):
+    """The executor of an event loop. Each of its two parts has as many threads as that of asyncio."""
+
+    def __init__(self) -> None:
+        super().__init__(thread_name_prefix="asyncio")
+        self._of_plugins = ThreadPoolExecutor(thread_name_prefix="plugins")
+
+    def submit(self, fn: Callable[P, Result], /, *args: P.args, **kwargs: P.kwargs) -> Future[Result]:
+        if RUNS_PLUGIN.get():
+            return self._of_plugins.submit(fn, *args, **kwargs)
+        return super().submit(fn, *args, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        super().shutdown(wait, cancel_futures=cancel_futures)
+        self._of_plugins.shutdown(wait, cancel_futures=cancel_futures)
