@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.devices.allocated import Holdings
 from scheduler.cluster.devices.pools import PoolState
 from scheduler.cluster.devices.reserved import ClaimInFlight, GiveBack, SetAside
 from scheduler.cluster.pod_info import PodInfo
@@ -199,6 +200,27 @@ def test_nodes_on_which_as_much_is_shared_look_alike_for_any_consumers() -> None
         document["status"] = {"allocation": {"devices": {"results": results}}}
         show(cache, Kind.RESOURCE_CLAIM, document)
     assert cache.devices.signature(row(cache, "n0")) == cache.devices.signature(row(cache, "n1"))
+
+
+def part_of_a_device(name: str, pool: str) -> dict[str, Any]:
+    """A claim that has 1 GiB of the pool's first device."""
+    share = {"request": "r", "driver": DRIVER, "pool": pool, "device": "gpu-0", "shareID": f"share-{name}"}
+    results = [{**share, "consumedCapacity": {"memory": "1Gi"}}]
+    return {**claim(name, "gpus"), "status": {"allocation": {"devices": {"results": results}}}}
+
+
+def test_nodes_on_which_one_claim_and_two_have_the_same_device_in_parts_do_not_look_alike() -> None:
+    cache = cluster()
+    for name, pool in (("a", "n0"), ("b", "n1"), ("c", "n1")):
+        show(cache, Kind.RESOURCE_CLAIM, part_of_a_device(name, pool))
+    assert cache.devices.signature(row(cache, "n0")) != cache.devices.signature(row(cache, "n1"))
+
+
+def test_of_devices_that_all_claims_have_given_back_nothing_is_kept() -> None:
+    cache = cluster()
+    show(cache, Kind.RESOURCE_CLAIM, part_of_a_device("c", "n0"))
+    show(cache, Kind.RESOURCE_CLAIM, claim("c", "gpus"))
+    assert cache.devices.stored == Holdings()
 
 
 # --- forks ------------------------------------------------------------------------------------------------------------
