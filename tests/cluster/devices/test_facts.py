@@ -216,6 +216,18 @@ def test_nodes_on_which_one_claim_and_two_have_the_same_device_in_parts_do_not_l
     assert cache.devices.signature(row(cache, "n0")) != cache.devices.signature(row(cache, "n1"))
 
 
+def test_devices_whose_claim_could_not_be_written_for_a_pod_that_is_gone_count_for_kept_scores_again() -> None:
+    cache = cluster()
+    cache.devices.write_sent(1, "claim-c")
+    gone = in_flight(cache, "c", "gpu-0")
+    cache.forget(gone.uid)
+    assert cache.devices.in_flight.taken_in((DRIVER, "n0")), "the write may still be done"
+    before = cache.devices.version
+    cache.devices.write_finished(1)
+    assert not cache.devices.in_flight.taken_in((DRIVER, "n0"))
+    assert cache.devices.version > before
+
+
 def test_of_devices_that_all_claims_have_given_back_nothing_is_kept() -> None:
     cache = cluster()
     show(cache, Kind.RESOURCE_CLAIM, part_of_a_device("c", "n0"))
@@ -269,3 +281,9 @@ def test_a_fork_copies_neither_slices_nor_claims() -> None:
     key = (DRIVER, "n0")
     assert fork.devices.stored.taken_in(key) is cache.devices.stored.taken_in(key)
     assert fork.devices.pools(row(cache, "n0")) is pools
+
+
+def test_a_fork_has_the_time_at_which_allocations_that_are_late_are_given_up() -> None:
+    cache = cluster()
+    cache.devices.now_nanoseconds = 7
+    assert cache.fork().devices.now_nanoseconds == 7
