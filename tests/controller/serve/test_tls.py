@@ -141,10 +141,10 @@ def test_an_authority_of_the_cluster_that_can_not_be_used_leaves_the_one_before_
         with pytest.raises(ConfigurationError, match="client certificate authority can't be used"):
             held.trust_cluster("no certificate")
         assert (held.context, held.fingerprint) == before
-    assert held.context.verify_mode is ssl.CERT_OPTIONAL
+    assert held.context.verify_mode.name == "CERT_OPTIONAL"
     assert not held.trust_cluster(authority), "nothing has changed"
     assert held.trust_cluster("")
-    assert held.context.verify_mode is ssl.CERT_NONE
+    assert held.context.verify_mode.name == "CERT_NONE"
 
 
 async def test_version_and_suites_are_as_stated() -> None:
