@@ -39,7 +39,6 @@ from scheduler.engine.internal import (
     VictimSettled,
 )
 from scheduler.engine.invariants import check_parts
-from scheduler.engine.making_room.left import Left
 from scheduler.engine.making_room.room import MakingRoom
 from scheduler.engine.outcome import CycleOutcome, GroupPermitted, Placed
 from scheduler.engine.parts import EngineParts
@@ -135,7 +134,7 @@ class Engine(EngineParts):
             AllocationSent: self.watching.allocation_sent,
             AttemptSettled: self._attempt_settled,
             BindingFailed: self._binding_failed,
-            PodBound: self._pod_bound,
+            PodBound: self.watching.bound,
             RejectWaiting: self._reject_waiting,
             CancelBinding: self.bindings.cancel,
             VictimSettled: self.room.due,
@@ -297,8 +296,9 @@ class Engine(EngineParts):
         return self.group_reports.attempt_ended(ended.attempt, self.cache.groups.get(ended.attempt.group), now)
 
     def _room_taken_back(self, step: RoomTakenBack, now: Now) -> Sequence[Step]:
-        """Pods that were tried while the room was held may use it; the group's own are being tried."""
+        """Pods that were tried while the room was held may use it, and its devices; the group's own are being tried."""
         self.queue.move_all(ASSIGNED_POD_DELETE, step.pod, None, now)
+        self.handlers.claim_writes.announce_devices(now)
         return ()
 
     def _cycle_ended(self, ended: CycleEnded, now: Now) -> Sequence[Step]:
@@ -328,10 +328,6 @@ class Engine(EngineParts):
     def _attempt_settled(self, step: AttemptSettled, _now: Now) -> Sequence[Step]:
         self.queue.done(step.uid)
         return ()
-
-    def _pod_bound(self, step: PodBound, _now: Now) -> Sequence[Step]:
-        self.reports.forget(step.uid)
-        return self.room.pod_left(step.uid, Left.BOUND)
 
     def _reject_waiting(self, step: RejectWaiting, now: Now) -> Sequence[Step]:
         return self.bindings.reject_waiting(step.uid, "", "removed", now)

@@ -144,7 +144,7 @@ class Commit:
     def _released(self, held: Held) -> list[Step]:
         steps: list[Step] = [*unreserve(self._context, held)]
         if self._context.cache.is_assumed(held.pod.uid):
-            self._context.assumptions.release(held.pod.uid)
+            self._context.assumptions.release(held.pod.uid, is_announced=True)
             steps.append(RoomTakenBack(held.pod))
         return steps
 

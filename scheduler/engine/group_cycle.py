@@ -105,7 +105,7 @@ class ForkAssumptions:
         self.on_trial.add(info.uid)
         self._cache.nominator.delete(info.uid)
 
-    def release(self, uid: str) -> None:
+    def release(self, uid: str, *, is_announced: bool = False) -> None:
         self._cache.forget(uid)
         self.on_trial.discard(uid)
 

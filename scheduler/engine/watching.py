@@ -11,7 +11,7 @@ from scheduler.cluster.object_store import ObjectStore
 from scheduler.engine.binding_cycle import BindingCycles
 from scheduler.engine.failure import FailureReports
 from scheduler.engine.group_reports import GroupReports
-from scheduler.engine.internal import AllocationSent, NominationChanged, ObjectLearned, RejectWaiting, Step
+from scheduler.engine.internal import AllocationSent, NominationChanged, ObjectLearned, PodBound, RejectWaiting, Step
 from scheduler.engine.machine import ReadsPods
 from scheduler.engine.making_room.left import Left
 from scheduler.engine.making_room.room import MakingRoom
@@ -105,6 +105,11 @@ class Watching(Struct, frozen=True):
         if not step.node:
             self._handlers.nomination_withdrawn(step.pod.uid, now)
         return self._reports.nomination_changed(step, now)
+
+    def bound(self, step: PodBound, _now: Now) -> Sequence[Step]:
+        """Forget what was said of a pod that is bound, and what it waited for."""
+        self._reports.forget(step.uid)
+        return self._room.pod_left(step.uid, Left.BOUND)
 
     def claim_written(self, owner: ClaimTicket, outcome: WriteFinished, now: Now) -> Sequence[Step]:
         """A claim was written outside of a binding: after a failure the pod that waited for it is tried again."""

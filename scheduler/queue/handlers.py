@@ -309,10 +309,11 @@ class EventHandlers:
         self._cache.assume(info)
         self._nominator.delete(info.uid)
 
-    def release(self, uid: str) -> None:
-        """Forget an assumed pod without an event for the queue."""
+    def release(self, uid: str, *, is_announced: bool = False) -> None:
+        """Forget an assumed pod without an event for the queue. ``is_announced``: ``RoomTakenBack`` follows."""
         self._cache.forget(uid)
-        self.claim_writes.keep_quiet()
+        if not is_announced:
+            self.claim_writes.keep_quiet()
 
     def apply(self, effects: Iterable[Effect]) -> None:
         """Apply the effects of Reserve and Unreserve to the cache."""
@@ -387,8 +388,7 @@ class EventHandlers:
         the pod meanwhile, its bind has succeeded after all, and nothing was freed.
         """
         uid = record.uid
-        held = self._cache.placed(uid)
-        is_confirmed = held is not None and not self._cache.is_assumed(uid)
+        is_confirmed = self._cache.placed(uid) is not None and not self._cache.is_assumed(uid)
         if not is_confirmed:
             self._cache.forget(uid)
             if not is_rejection:

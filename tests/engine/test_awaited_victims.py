@@ -11,6 +11,7 @@ import pytest
 from scheduler.cluster.nominator import Nominator
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.engine.making_room.awaited_victims import ConcernedByVictim
+from scheduler.messages.stimuli import Reconciled, ReconciliationStarted
 from scheduler.objects.pod import Pod
 from scheduler.testing.objects import pod
 from tests.engine.driver import DELETED_AT, Cluster
@@ -91,6 +92,45 @@ def test_of_two_pods_that_wait_for_one_victim_each_may_go_before_it_does() -> No
     for name in ("high", "higher"):
         cluster.delete(name)
     cluster.delete("low")
+    cluster.settle()
+    assert cluster.is_quiet()
+
+
+def waiting_for_two() -> Cluster:
+    """``high`` waits for two victims, which terminate; then the watch is in doubt, and ``high`` is tried once more."""
+    cluster = Cluster()
+    cluster.node("n", cpu="4")
+    cluster.lingering = {"low-1", "low-2"}
+    for name in ("low-1", "low-2"):
+        cluster.pod(name, cpu="2", node="n", priority=1)
+    cluster.pod("high", cpu="4", priority=100)
+    cluster.settle()
+    cluster.advance(60)
+    assert (cluster.place("high"), cluster.nominated("high")) == ("unschedulable", "n")
+    cluster.feed(ReconciliationStarted())
+    cluster.unanswered.clear()  # the report for the comparison
+    assert cluster.place("high") == "active"
+    cluster.feed(Reconciled({}, {"pod-high": cluster.pods["default/high"]}))
+    cluster.schedule_all()
+    assert cluster.place("high") == "unschedulable"
+    return cluster
+
+
+def test_a_pod_that_was_tried_when_the_watch_was_in_doubt_hears_of_each_victim_afterwards() -> None:
+    cluster = waiting_for_two()
+    cluster.delete("low-1")
+    assert cluster.place("high") in ("active", "backoff")
+    cluster.delete("low-2")
+    cluster.advance(60)
+    cluster.settle()
+    assert cluster.node_of("high") == "n"
+
+
+def test_a_pod_that_goes_after_the_watch_was_in_doubt_leaves_nothing_to_its_victims_ends() -> None:
+    cluster = waiting_for_two()
+    cluster.delete("high")
+    for name in ("low-1", "low-2"):
+        cluster.delete(name)
     cluster.settle()
     assert cluster.is_quiet()
 

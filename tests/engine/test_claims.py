@@ -7,6 +7,7 @@ from typing import Any
 from scheduler.engine.commands import RecordAttempt
 from scheduler.framework.plugin import Wait
 from scheduler.messages.claim_commands import DeallocateClaim
+from scheduler.messages.status import unschedulable
 from scheduler.messages.stimuli import ObjectDeleted, WriteFinished
 from scheduler.objects.devices import DeviceClass, ResourceSlice
 from scheduler.objects.kinds import Kind
@@ -125,6 +126,21 @@ def test_devices_of_a_pod_that_is_deleted_in_permit_let_others_be_tried() -> Non
     cluster.delete("a")
     cluster.schedule_all()
     assert cluster.node_of("b") == "n"
+
+
+def test_devices_that_a_pod_has_set_aside_and_given_up_within_its_attempt_wake_none_that_waits_for_devices() -> None:
+    cluster = Cluster(scripted("Refuses", permit=lambda pod, node: unschedulable("no") if pod == "a" else None))
+    cluster.node("n")
+    cluster.show(build(DeviceClass, device_documents.device_class("gpus", "true")))
+    cluster.show(build(ResourceSlice, device_documents.resource_slice("n", device_documents.gpu("gpu-0"))))
+    show_claim(cluster, "a")
+    two = [{"name": "r", "exactly": device_documents.exactly("gpus", count=2)}]
+    cluster.show(build(ResourceClaim, device_documents.claim("b", requests=two)))
+    for name in ("b", "a"):
+        cluster.pod(name, spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": name}]})
+        cluster.schedule()
+    show_claim(cluster, "another")
+    assert cluster.place("b") == "unschedulable"
 
 
 def giving_up() -> tuple[Cluster, DeallocateClaim]:

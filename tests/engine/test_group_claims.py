@@ -195,6 +195,31 @@ def test_with_the_gate_a_pod_with_claims_whose_group_is_gone_is_not_tried() -> N
     assert 'podgroup.scheduling.k8s.io "g" not found' in cluster.reason_of("g0")[1]
 
 
+def test_a_pod_that_was_tried_while_a_group_held_the_device_is_woken_when_the_group_gives_it_back() -> None:
+    """The members count on their nodes one after the other, and other pods are tried in between."""
+    cluster = with_devices(GANGS)
+    show_claim(cluster, "of-group")
+    show_claim(cluster, "of-x")
+    cluster.group(min_count=3)
+    claimants(cluster, 1, {"resourceClaimName": "of-group"})
+    for name in ("g1", "g2", "g3"):
+        cluster.member(name, cpu="1")
+    while not cluster.node_of("g0"):
+        cluster.schedule()
+    cluster.pod("x", cpu="1", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "of-x"}]})
+    cluster.schedule()
+    assert cluster.place("x") == "unschedulable"
+    for name in ("g1", "g2", "g3"):
+        cluster.delete(name)
+    while cluster.node_of("g0"):
+        cluster.schedule()
+    assert cluster.place("x") == "backoff"
+    cluster.schedule_all()
+    cluster.advance(1)
+    cluster.schedule_all()
+    assert (cluster.node_of("g0"), cluster.node_of("x")) == ("", "n0")
+
+
 def test_a_member_whose_devices_are_searched_for_at_length_starts_with_pauses_on_the_way() -> None:
     cluster = Gangs(GANGS)
     cluster.nodes_like(1, cpu="8")

@@ -6,6 +6,7 @@ from typing import Any
 
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
+from scheduler.engine.permit_waits import PermitWaits
 from scheduler.framework.plugin import PermitPlugin, Permitted, ReservePlugin, State, Wait
 from scheduler.framework.plugin_requests import (
     ActivatePods,
@@ -108,6 +109,16 @@ def test_a_permit_plugin_lets_all_pods_of_a_group_in_that_wait_by_then_with_one_
     assert set(cluster.bound()) == {"g0", "g-last", "g1", "again-last"}
     assert cluster.engine.waiting_pods("LastOfGroup") == []
     cluster.engine.check()
+
+
+def test_of_groups_whose_pods_wait_no_longer_nothing_is_kept() -> None:
+    waits = PermitWaits()
+    for number in range(2):
+        waits.add("default/g", f"pod-{number}")
+    waits.drop("pod-0")
+    assert waits.of("default/g") == ("pod-1",)
+    waits.drop("pod-1")
+    assert [getattr(waits, slot) for slot in waits.__slots__] == [{}, {}]
 
 
 def test_the_pods_of_other_groups_go_on_waiting() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scheduler.testing.fragments import affinity_json, pod_term
+from tests.builders import service
 from tests.engine.driver import Cluster
 
 NOT_BESIDE_SOLO = affinity_json(anti_required=[pod_term({"solo": "y"})])
@@ -82,3 +83,18 @@ def test_what_is_kept_beside_nominated_pods_counts_as_memory_and_goes_when_no_po
     cluster.pod("last", cpu="100m")
     cluster.schedule()
     assert not of_others.overlays
+
+
+def test_pods_of_one_template_are_spread_from_the_moment_on_at_which_a_service_selects_them() -> None:
+    cluster = Cluster()
+    web = {"app": "web"}
+    for name, zone, cpu in (("large", "a", "100"), ("small", "b", "4")):
+        cluster.node(name, zone=zone, cpu=cpu)
+    cluster.show(service("other", {"app": "other"}))
+    for name in ("first", "second"):
+        cluster.pod(name, cpu="1", labels=web)
+        cluster.schedule()
+    cluster.show(service("web", web))
+    cluster.pod("third", cpu="1", labels=web)
+    cluster.schedule()
+    assert [cluster.node_of(name) for name in ("first", "second", "third")] == ["large", "large", "small"]

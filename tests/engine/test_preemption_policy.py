@@ -279,8 +279,8 @@ def two_put_off() -> Cluster:
     return cluster
 
 
-def end_a_preemption(cluster: Cluster) -> None:
-    removed = cluster.attempt("first").victims[0].partition("/")[2]
+def end_a_preemption(cluster: Cluster, of: str = "first") -> None:
+    removed = cluster.attempt(of).victims[0].partition("/")[2]
     cluster.lingering.add(removed)
     for kind in REMOVAL:
         cluster.succeed(cluster.write(kind, removed))
@@ -301,6 +301,22 @@ def test_a_pod_that_was_put_off_and_then_deleted_does_not_use_up_the_turn_of_the
     cluster.delete("third")
     end_a_preemption(cluster)
     assert cluster.place("fourth") == "active"
+
+
+def test_a_pod_that_was_put_off_and_then_preempts_does_not_use_up_the_turn_of_the_next_one() -> None:
+    """The turn of ``third`` comes, but it is gone before it is tried; an event wakes ``fourth`` meanwhile."""
+    cluster = two_put_off()
+    cluster.pod("fifth", cpu="1", priority=60)
+    cluster.schedule_all()
+    end_a_preemption(cluster, of="first")
+    cluster.delete("third")
+    cluster.delete("v-d")
+    cluster.pod("v-d-again", cpu="1", node="d", priority=1)
+    cluster.advance(20)
+    cluster.schedule_all()
+    assert cluster.nominated("fourth") and not cluster.nominated("fifth")
+    end_a_preemption(cluster, of="second")
+    assert cluster.place("fifth") == "active"
 
 
 @pytest.mark.parametrize("mode", ["async", "sync"])

@@ -46,6 +46,15 @@ def test_a_preemptor_that_only_a_budget_keeps_from_its_victims_is_tried_when_the
     assert len(cluster.writes(EvictPod)) == 2
 
 
+def test_a_preemptor_is_tried_when_a_budget_counts_a_victim_as_disrupted_already() -> None:
+    """Another program has evicted it, and as long as the budget says so its end is no disruption more."""
+    cluster = kept_by_a_budget()
+    cluster.advance(20)
+    cluster.show(budget("guard", {"app": "low"}, allowed=0, disrupted={"low-1": "2026-01-01T00:00:00Z"}))
+    cluster.schedule_all()
+    assert [write.pod.name for write in cluster.writes(EvictPod)] == ["low-1"]
+
+
 def test_a_change_of_a_budget_that_allows_no_more_wakes_no_preemptor() -> None:
     cluster = kept_by_a_budget()
     cluster.advance(20)

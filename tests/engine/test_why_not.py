@@ -113,6 +113,19 @@ def test_the_term_and_the_pods_behind_anti_affinity_are_named() -> None:
     }
 
 
+def test_the_affinity_that_no_pod_in_a_domain_meets_is_named_with_the_domain() -> None:
+    cluster = Cluster()
+    for name, zone in (("a", "x"), ("b", "y"), ("c", "")):
+        cluster.node(name, labels={"zone": zone} if zone else {})
+    cluster.pod("web-1", node="b", labels={"app": "web"})
+    cluster.pod("p", affinity=affinity_json(required=[pod_term({"app": "web"}, "zone")]), node_selector={"no": "such"})
+    cluster.schedule()
+    assert lines(refusals(cluster, "p")["InterPodAffinity"]) == [
+        (1, ("affinity by zone: the node has no such label",)),
+        (1, ("affinity by zone: no pod with app=web in default in zone=x",)),
+    ]
+
+
 def test_an_uneven_domain_is_named_with_the_one_that_has_fewest() -> None:
     cluster = Cluster()
     cluster.node("a", labels={"zone": "x"})

@@ -98,6 +98,16 @@ def test_a_pod_has_shrunk_only_when_its_status_says_so_too() -> None:
     assert pod_changes(asked, done) == (Change.POD_SCALE_DOWN,)
 
 
+def test_a_pod_with_requests_of_its_own_has_shrunk_when_the_status_of_these_alone_says_so() -> None:
+    def held(cpu: str) -> dict[str, Any]:
+        return {"resources": {"requests": {"cpu": cpu}}, "allocatedResources": {"cpu": "1"}}
+
+    spec = {"resources": {"requests": {"cpu": "1"}}}
+    before, done = pod(spec=spec, status=held("2")), pod(spec=spec, status=held("1"))
+    assert pod_changes(before, done) == (Change.POD_SCALE_DOWN,)
+    assert pod_changes(done, before) == ()
+
+
 def test_the_changes_of_a_pod_come_in_a_fixed_order() -> None:
     old = pod(cpu="2", gates=["a"])
     new = pod(cpu="1", labels={"a": "b"}, tolerations=["a"], status={"resourceClaimStatuses": [{"name": "a"}]})

@@ -68,6 +68,18 @@ def test_the_index_answers_as_the_selector_does(terms: list[dict[str, Any]], lab
     assert answer(TermIndex(selector), labels, name) == answer(selector, labels, name)
 
 
+@pytest.mark.parametrize(
+    ("operator", "number", "wanted"), [("Gt", "5", True), ("Gt", "3", False), ("Lt", "5", True), ("Lt", "10", False)]
+)
+@pytest.mark.parametrize("limits", [("3", "10"), ("10", "3")])
+def test_of_several_limits_of_one_label_the_easiest_counts_in_any_order(
+    operator: str, number: str, wanted: bool, limits: tuple[str, str]
+) -> None:
+    terms = [_one("a", operator, limit) for limit in limits]
+    selector = parse_node_selector(msgspec.convert({"nodeSelectorTerms": terms}, NodeSelectorFields))
+    assert answer(TermIndex(selector), {"a": number}, "n") is answer(selector, {"a": number}, "n") is wanted
+
+
 def _one(key: str, operator: str, *values: str) -> dict[str, Any]:
     return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
 

@@ -43,6 +43,16 @@ def test_a_node_that_has_all_it_can_attach_is_refused() -> None:
     assert TOO_MANY.code is Code.UNSCHEDULABLE
 
 
+def test_why_says_how_many_volumes_a_full_node_has_attached() -> None:
+    view = cluster(NODES, [user("u", "a")], [*limited(2), *bound("a", "b", "c")])
+    for claims, said in ((["b", "c"], "2 volumes"), (["b"], "")):
+        state = PLUGIN.pre_filter(info(claims=claims), view)
+        assert isinstance(state, State)
+        found = PLUGIN.why_not(state, info(claims=claims), view, view.ordered_rows)
+        wanted = [(1, ("n1",), (f"csi.test: {said} wanted, 1 of 2 attached",))] if said else []
+        assert [(one.count, one.nodes, one.lines) for one in found] == wanted
+
+
 def test_the_pods_own_volumes_count_together() -> None:
     view = cluster(NODES, [user("u", "a")], [*limited(2), *bound("a", "b", "c")])
     assert set(refusals(PLUGIN, info(claims=["b", "c"]), view)) == {"n1"}

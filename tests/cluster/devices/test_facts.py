@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from scheduler.cluster.cache import ClusterCache
+from scheduler.cluster.devices.allocated import Holdings
 from scheduler.cluster.devices.pools import PoolState
 from scheduler.cluster.devices.reserved import ClaimInFlight, GiveBack, SetAside
 from scheduler.cluster.pod_info import PodInfo
@@ -201,6 +202,39 @@ def test_nodes_on_which_as_much_is_shared_look_alike_for_any_consumers() -> None
     assert cache.devices.signature(row(cache, "n0")) == cache.devices.signature(row(cache, "n1"))
 
 
+def part_of_a_device(name: str, pool: str) -> dict[str, Any]:
+    """A claim that has 1 GiB of the pool's first device."""
+    share = {"request": "r", "driver": DRIVER, "pool": pool, "device": "gpu-0", "shareID": f"share-{name}"}
+    results = [{**share, "consumedCapacity": {"memory": "1Gi"}}]
+    return {**claim(name, "gpus"), "status": {"allocation": {"devices": {"results": results}}}}
+
+
+def test_nodes_on_which_one_claim_and_two_have_the_same_device_in_parts_do_not_look_alike() -> None:
+    cache = cluster()
+    for name, pool in (("a", "n0"), ("b", "n1"), ("c", "n1")):
+        show(cache, Kind.RESOURCE_CLAIM, part_of_a_device(name, pool))
+    assert cache.devices.signature(row(cache, "n0")) != cache.devices.signature(row(cache, "n1"))
+
+
+def test_devices_whose_claim_could_not_be_written_for_a_pod_that_is_gone_count_for_kept_scores_again() -> None:
+    cache = cluster()
+    cache.devices.write_sent(1, "claim-c")
+    gone = in_flight(cache, "c", "gpu-0")
+    cache.forget(gone.uid)
+    assert cache.devices.in_flight.taken_in((DRIVER, "n0")), "the write may still be done"
+    before = cache.devices.version
+    cache.devices.write_finished(1)
+    assert not cache.devices.in_flight.taken_in((DRIVER, "n0"))
+    assert cache.devices.version > before
+
+
+def test_of_devices_that_all_claims_have_given_back_nothing_is_kept() -> None:
+    cache = cluster()
+    show(cache, Kind.RESOURCE_CLAIM, part_of_a_device("c", "n0"))
+    show(cache, Kind.RESOURCE_CLAIM, claim("c", "gpus"))
+    assert cache.devices.stored == Holdings()
+
+
 # --- forks ------------------------------------------------------------------------------------------------------------
 
 
@@ -247,3 +281,9 @@ def test_a_fork_copies_neither_slices_nor_claims() -> None:
     key = (DRIVER, "n0")
     assert fork.devices.stored.taken_in(key) is cache.devices.stored.taken_in(key)
     assert fork.devices.pools(row(cache, "n0")) is pools
+
+
+def test_a_fork_has_the_time_at_which_allocations_that_are_late_are_given_up() -> None:
+    cache = cluster()
+    cache.devices.now_nanoseconds = 7
+    assert cache.fork().devices.now_nanoseconds == 7

@@ -339,7 +339,13 @@ async def test_a_stream_names_no_hidden_pod(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "headers",
-    [{"Host": "evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}],
+    [
+        {"Host": "evil.example"},
+        {"Host": ""},
+        {"Host": ":80"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Origin": "https://evil.example"},
+    ],
 )
 async def test_other_sites_read_nothing_without_credentials(headers: dict[str, str]) -> None:
     async with page_server(two_teams()) as served:

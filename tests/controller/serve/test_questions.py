@@ -127,6 +127,16 @@ async def test_pods_of_namespaces_that_the_asker_may_not_list_are_counted_and_no
         assert "secret/secret-bare" in json.dumps((await post(url, question, token="all"))[1])
 
 
+async def test_a_hidden_pod_that_finds_no_node_is_counted_though_it_is_all_that_is_hidden(tmp_path: Path) -> None:
+    cluster = Cluster()
+    cluster.nodes_like(1, cpu="4")
+    cluster.show(pod("web", cpu="1", node="n0", metadata={**OWNER, "namespace": "secret"}))
+    async with asking(cluster, tmp_path) as (url, rights):
+        rights.allowed = {("asker", "create", PATH), ("asker", "list", "open")}
+        _, answer = await post(url, {"edits": [{"edit": "drain", "node": "n0"}]}, token="asker")
+    assert (answer.get("placements", []), answer["hidden"]["pending"]) == ([], 1)
+
+
 async def test_victims_of_hidden_namespaces_are_counted(tmp_path: Path) -> None:
     cluster = Cluster()
     cluster.node("n0", cpu="1")
@@ -369,6 +379,8 @@ async def test_capacity_is_shown_to_those_who_may_get_it_without_names_that_they
         headers = {"Authorization": "Bearer asker"}
         async with session.get(url + path + "?pool=a,b", headers=headers) as answer:
             page = await answer.json()
+        async with session.get(url + path + "?pool=a,b,c,d,e", headers=headers) as answer:
+            assert answer.status == 200
         async with session.get(url + path + "?pool=a,b,c,d,e,f", headers=headers) as answer:
             assert answer.status == 400
             assert "pools by 6 labels: at most 5 name a pool" in await answer.text()

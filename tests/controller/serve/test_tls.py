@@ -132,6 +132,21 @@ def test_a_stated_certificate_is_never_made_again(tmp_path: Path) -> None:
     assert Path(certificate).read_bytes() == before
 
 
+def test_an_authority_of_the_cluster_that_can_not_be_used_leaves_the_one_before_trusted() -> None:
+    held = ServingCertificate(TlsSettings(), "host")
+    authority = self_made_pair("authority", NOW)[0].decode()
+    assert held.trust_cluster(authority)
+    before = held.context, held.fingerprint
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match="client certificate authority can't be used"):
+            held.trust_cluster("no certificate")
+        assert (held.context, held.fingerprint) == before
+    assert held.context.verify_mode.name == "CERT_OPTIONAL"
+    assert not held.trust_cluster(authority), "nothing has changed"
+    assert held.trust_cluster("")
+    assert held.context.verify_mode.name == "CERT_NONE"
+
+
 async def test_version_and_suites_are_as_stated() -> None:
     suite = "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"
     held = ServingCertificate(TlsSettings(cipher_suites=(suite, "TLS_AES_128_GCM_SHA256")), "host")

@@ -59,6 +59,15 @@ def test_a_line_that_is_older_than_an_answer_does_not_make_the_answer_forgotten(
     assert mirror.latest("default/a") is third
 
 
+def test_where_the_state_went_back_what_is_listed_as_it_was_stays_and_what_was_not_known_is_new() -> None:
+    mirror = Mirror(Kind.POD)
+    (same,), (later,), (gone_before,) = versions("same", "5"), versions("later", "9"), versions("gone-before", "4")
+    for page in (ListPage("9", "", (same, later)), ListPage("6", "", (same, gone_before))):
+        mirror.begin_list()
+        stimuli = [*mirror.take_page(page), *mirror.end_list()]
+    assert stimuli == [ObjectObserved(Kind.POD, gone_before), ObjectDeleted(Kind.POD, later, is_stale=True)]
+
+
 def test_a_claim_that_a_list_shows_with_other_devices_has_given_up_those_it_had() -> None:
     """Two claims may have had a device one after the other: it is free before the second one gets it."""
     mirror = Mirror(Kind.RESOURCE_CLAIM)
@@ -77,3 +86,5 @@ def test_a_claim_that_a_list_shows_with_other_devices_has_given_up_those_it_had(
     listed("5", "gpu-0", "gpu-1")
     stimuli = listed("9", "gpu-1", "gpu-2")
     assert [type(one) for one in stimuli] == [ObjectDeleted, ObjectDeleted, ObjectObserved, ObjectObserved]
+    stimuli = listed("12", "gpu-1", "gpu-2")
+    assert [type(one) for one in stimuli] == [ObjectObserved, ObjectObserved], "with the devices that they had"

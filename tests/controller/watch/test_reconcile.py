@@ -106,6 +106,17 @@ async def test_what_the_watch_has_missed_is_mended_and_counted(client: ApiClient
         assert rounds.repairs == 3.0
 
 
+async def test_what_the_watch_has_missed_is_mended_though_nothing_has_happened_since(client: ApiClient) -> None:
+    """The list then has just the version that the watch has."""
+    async with running(client) as (reflector, seen):
+        await watching(client, reflector, 2)
+        missed = await read(client, f"{PODS}/p0")
+        reflector.take(line("DELETED", missed, reflector.resource_version))
+        del seen.stimuli[:]
+        await Rounds(reflector, client).reconciler.round()
+        assert seen.events == [("+", "p0")]
+
+
 async def test_what_is_mended_comes_with_its_json_where_extenders_are_sent_that(client: ApiClient) -> None:
     async with running(client, with_documents=True) as (reflector, seen):
         await watching(client, reflector, 1)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.controller.watch.reflector import Reflector
+import msgspec
+import pytest
+
+from scheduler.controller.watch.reflector import Reflector, WatchPlaceLost
 from scheduler.controller.write.client import ApiClient
+from scheduler.errors import ApiError
 from scheduler.objects.kinds import Kind
 from scheduler.simulate.cluster import EmbeddedCluster
 from scheduler.testing.documents import pod_json
@@ -26,6 +30,22 @@ async def test_an_unreadable_object_is_skipped_and_its_last_readable_version_sta
     assert len([line for line in log_lines if line["event"] == "Object can't be read, skipped"]) == 1
     reflector.take(gone)
     assert seen.events[2:] == [("?", "a")]
+
+
+def test_an_object_without_a_version_does_not_move_the_place_of_the_watch(client: ApiClient) -> None:
+    reflector = Reflector(Kind.POD, client, Seen())
+    reflector.take(watch_line("ADDED", "5") + watch_line("MODIFIED", "", b'"spec":7'))
+    assert reflector.resource_version == "5"
+
+
+@pytest.mark.parametrize(("code", "error"), [(410, WatchPlaceLost), (500, ApiError)])
+def test_a_watch_that_ends_with_an_error_says_whether_its_place_is_lost(
+    client: ApiClient, code: int, error: type[Exception]
+) -> None:
+    status = {"kind": "Status", "status": "Failure", "message": "too old: 1 (9)", "reason": "Any", "code": code}
+    with pytest.raises(error, match="too old: 1") as caught:
+        Reflector(Kind.POD, client, Seen()).take(msgspec.json.encode({"type": "ERROR", "object": status}) + b"\n")
+    assert type(caught.value) is error
 
 
 DEEP = b'"junk":' + b"[" * 1_200 + b"]" * 1_200

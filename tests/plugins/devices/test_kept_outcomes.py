@@ -29,6 +29,12 @@ def asked(count: int = 2) -> tuple[ClusterCache, NodeAnswers]:
     return cache, answers
 
 
+def test_of_a_class_that_has_changed_no_device_that_it_selected_before_will_do() -> None:
+    cache, _ = asked()
+    cache.observe_object(Kind.DEVICE_CLASS, parsed(device_class("gpus", "false")))
+    assert refusals(DynamicResources(), claiming("one"), cache.view).keys() == {"n0", "n1"}
+
+
 def test_outcomes_of_nodes_that_are_gone_give_way() -> None:
     cache, answers = asked()
     for number in range(MAX_KEPT + 10):

@@ -232,3 +232,8 @@ def test_a_selector_that_does_not_compile_is_reported_with_its_place() -> None:
         "claim default/wanted: selector #0: CEL compile error: compilation failed: ERROR: <input>:1:1: undeclared "
         "reference to 'noSuchVariable' (in container '')\n | noSuchVariable\n | ^"
     )
+
+
+def test_an_allocation_mode_of_a_later_version_is_an_error() -> None:
+    answer = answer_to(case(resource_slice("n0", gpu("a")), requests=[request("r", allocationMode="AtMost")]))
+    assert answer["error"] == "claim default/wanted, request r: unsupported count mode AtMost"

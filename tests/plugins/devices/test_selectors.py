@@ -231,6 +231,20 @@ def test_an_expression_that_may_take_too_long_is_an_error_that_says_so() -> None
     assert "too complex: its cost may be" in error.message and "the limit is 1000000" in error.message
 
 
+def test_functions_that_compare_each_of_one_list_with_each_of_another_cost_the_product_of_their_lengths() -> None:
+    error = matches("sets.contains(lists.range(3000), lists.range(3000))", DEVICE)
+    assert isinstance(error, SelectorError) and "too complex: its cost may be" in error.message
+
+
+@pytest.mark.parametrize(
+    "chosen", ["{}.orValue([])", "(device.driver == 'drv' ? {} : [])", "(device.driver != 'drv' ? [] : {})"]
+)
+def test_a_list_that_may_be_chosen_costs_what_it_costs_where_it_stands_alone(chosen: str) -> None:
+    lists, loop = "[lists.range(200)]", ".all(one, one.all(x, x >= 0))"
+    optional = f"optional.of({lists})" if "orValue" in chosen else lists
+    assert cost_of(chosen.format(optional) + loop) > cost_of(lists + loop) > 200
+
+
 CHEAP = (
     f'{A}.k == "x"',
     'device.capacity["drv"].memory.compareTo(quantity("40Gi")) >= 0 && device.driver == "drv"',

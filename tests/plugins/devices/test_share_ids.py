@@ -27,6 +27,14 @@ def one_device_of_four_gib(*claims: dict[str, Any]) -> ClusterCache:
     return cache
 
 
+def test_a_device_of_which_a_part_is_free_is_refused_once_both_parts_are_taken() -> None:
+    cache = one_device_of_four_gib(*[two_gib(name) for name in "abc"])
+    for name in "ab":
+        assert not refusals(DynamicResources(), claiming(name, name=name), cache.view)
+        placed(cache, claiming(name, name=name), "n0")
+    assert refusals(DynamicResources(), claiming("c", name="c"), cache.view)
+
+
 def share_ids(aside: SetAside) -> dict[str, str]:
     return {one.claim_uid: one.allocation.devices.results[0].share_id or "" for one in aside.claims}
 

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scheduler.config.args import decode_args
 from scheduler.framework.events import Hint
+from scheduler.framework.placements import Placed, Placement
 from scheduler.messages.status import Code, Refusal
 from scheduler.plugins.resources.fit_args import NodeResourcesFitArgs
 from scheduler.plugins.resources.node_resources_fit import Needs, NodeResourcesFit
@@ -271,6 +273,21 @@ def test_a_product_below_zero_lowers_the_mean_as_in_kube_scheduler() -> None:
     assert raw_scores(NodeResourcesFit(), info(cpu="1", memory="860000000000000000"), view) == {"a": (75 - 4) // 2}
 
 
+def test_of_a_placement_an_extended_resource_that_no_pod_of_the_group_requests_does_not_count() -> None:
+    """Disk counts all the same, though none of them requests any."""
+    there = pod("there", node="a", requests={"cpu": "1", "ephemeral-storage": "8Gi", GPU: "4"})
+    offered = {"ephemeral-storage": "10Gi", GPU: "4"}
+    view = cluster([node("a", cpu="2", allocatable=offered), node("b", cpu="2", allocatable=offered)], [there])
+    resources = [{"name": name} for name in ("cpu", "ephemeral-storage", GPU)]
+    plugin = fit(scoringStrategy={"type": "MostAllocated", "resources": resources})
+    without, with_gpu = info(cpu="1"), info(cpu="1", requests={GPU: "1"})
+    scores = [
+        plugin.score_placement(Placed("default/g", Placement("all", np.array([0, 1])), pods, view))
+        for pods in ([without], [with_gpu])
+    ]
+    assert scores == [(25 + 40) // 2, (25 + 40 + 50) // 3]
+
+
 # --- events -----------------------------------------------------------------------------------------------------------
 
 
@@ -304,6 +321,15 @@ def test_a_node_wakes_pods_that_fit_it_empty_and_request_what_grew() -> None:
     assert hint(info(), None, node("n", pods=0)) is Hint.SKIP
     assert hint(info(requests={GPU: "1"}), small, large) is Hint.SKIP
     assert hint(info(requests={GPU: "1"}), small, node("n", allocatable={GPU: "1"})) is Hint.QUEUE
+
+
+@pytest.mark.parametrize("name", ["cpu", "memory", "ephemeral-storage", "hugepages-2Mi", GPU])
+def test_more_of_a_resource_on_a_node_wakes_pods_that_request_some_of_it(name: str) -> None:
+    hint = NodeResourcesFit().events()[1].hint
+    before, after = (node("n", allocatable={name: amount}) for amount in ("4Mi", "6Mi"))
+    assert hint(info(requests={name: "2Mi"}), before, after) is Hint.QUEUE
+    assert hint(info(requests={name: "2Mi"}), after, before) is Hint.SKIP
+    assert hint(info(requests={name: "0"}), before, after) is Hint.SKIP
 
 
 def test_ignored_resources_are_not_ignored_by_the_hint() -> None:

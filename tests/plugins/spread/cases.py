@@ -9,6 +9,7 @@ import numpy as np
 from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import State
+from scheduler.framework.shortcuts import Fitting
 from scheduler.messages.status import SKIP
 from scheduler.objects.node import Node
 from scheduler.plugins.spread.pod_topology_spread import (
@@ -40,11 +41,16 @@ def asking(*constraints: dict[str, Any], **fields: Any) -> PodInfo:
 
 
 def normalized(pod: PodInfo, view: View, rows: list[int] | None = None, plugin: PodTopologySpread = PLUGIN) -> Any:
-    """Node name -> score, None where the plugin skips; ``rows``: the feasible ones."""
+    """Node name -> score, None where the plugin skips; ``rows``: the feasible ones. Asked by group, too."""
     feasible = view.ordered_rows if rows is None else np.array(rows)
     state = plugin.pre_score(pod, view, feasible)
     if state is SKIP:
         return None
     assert isinstance(state, State)
     scores = plugin.normalize(state, plugin.score(state, pod, view, feasible), view, feasible)
+    codes = np.ones(view.table.size, np.int16)
+    codes[feasible] = 0
+    by_group = plugin.score_by_group(state, pod, view, Fitting(codes, len(feasible), version=1))
+    if by_group is not None:
+        assert by_group.finals[by_group.groups[feasible]].tolist() == scores.tolist()
     return {view.table.names[row]: score for row, score in zip(feasible.tolist(), scores.tolist(), strict=True)}

@@ -9,15 +9,18 @@ import pytest
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.objects.kinds import Kind
+from scheduler.objects.node import Node
 from scheduler.objects.pod import TopologySpreadConstraint
 from scheduler.plugins.spread.args import PodTopologySpreadArgs
 from scheduler.plugins.spread.pod_topology_spread import (
     PodTopologySpread,
 )
+from scheduler.testing.documents import node_json
 from scheduler.testing.fragments import owner_json, spread_json
+from scheduler.testing.objects import build
 from tests.builders import replica_set, replication_controller, service, stateful_set
 from tests.plugins.clusters import cluster, info, reasons
-from tests.plugins.spread.cases import PLUGIN, UNEVEN, WEB, ZONE, asking, normalized, web, zones
+from tests.plugins.spread.cases import HOST, PLUGIN, UNEVEN, WEB, ZONE, asking, normalized, web, zones
 
 
 @pytest.mark.parametrize(
@@ -80,6 +83,15 @@ def test_system_defaults_give_nodes_without_a_zone_a_domain_of_their_own() -> No
     view = cluster(zones("a", "b", None), [web("p", "n0")], [service("s", WEB)])
     scores = normalized(info(labels=WEB), view)
     assert scores["n2"] >= scores["n1"] > scores["n0"]
+
+
+def test_a_system_default_adds_nothing_to_a_node_that_lacks_its_key() -> None:
+    """Not even what each node with the key gets, which grows with the skew that is allowed."""
+    nodes = [node_json(name, zone=zone) for name, zone in (("n0", "a"), ("with-name", "b"), ("without-name", "b"))]
+    del nodes[2]["metadata"]["labels"][HOST]
+    view = cluster([build(Node, one) for one in nodes], [web("p", "n0")], [service("s", WEB)])
+    scores = normalized(info(labels=WEB), view)
+    assert scores["without-name"] > scores["with-name"] > scores["n0"]
 
 
 def test_own_constraints_put_the_defaults_out_of_force() -> None:

@@ -67,6 +67,15 @@ def test_nodes_that_change_the_domains_wake_the_pod(old: Node | None, new: Node 
     assert NODE_HINT(asking(spread_json(ZONE, WEB)), old, new) is expected
 
 
+def test_a_node_that_lacks_one_of_two_keys_wakes_nothing_when_it_changes_the_domain_of_the_other() -> None:
+    rack = "example.com/rack"
+    pod = asking(spread_json(ZONE, WEB), spread_json(rack, WEB))
+    lacking = [node(zone=zone) for zone in "ab"]
+    complete = [node(zone=zone, labels={rack: "r"}) for zone in "ab"]
+    assert NODE_HINT(pod, *lacking) is Hint.SKIP
+    assert NODE_HINT(pod, *complete) is Hint.QUEUE
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [

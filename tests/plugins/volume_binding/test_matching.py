@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -134,3 +135,13 @@ def _chosen(effects: Any) -> dict[str, str]:
     for binding in effect.bindings:
         assert msgspec.to_builtins(binding.volume.spec.claim_ref)["uid"] == binding.claim.uid
     return bindings | {each.claim.metadata.name: "" for each in effect.provisions}
+
+
+@pytest.mark.parametrize("mode", ["Filesystem", "Block"])
+def test_a_volume_that_was_set_aside_for_a_claim_of_another_mode_is_not_its_volume(mode: str) -> None:
+    owner = {"namespace": "default", "name": "c1", "uid": ""}
+    volume = builders.volume("v", storage_class="s", claimed_by=owner, spec={"volumeMode": mode})
+    static = builders.storage_class("s", "kubernetes.io/no-provisioner")
+    view = cluster([testing.node("n0")], [], [static, volume, builders.claim("c1", storage_class="s")])
+    refused = {} if mode == "Filesystem" else {"n0": (BIND_CONFLICT,)}
+    assert reasons(PLUGIN, info(claims=["c1"]), view) == refused
