@@ -46,6 +46,20 @@ def test_a_device_stays_with_its_claim_when_the_watch_is_late_with_a_claim_that_
     assert attempt is not None and attempt.node == "n"
 
 
+def test_a_pod_whose_resource_no_node_offers_is_placed_once_a_device_class_stands_for_it() -> None:
+    cluster = Cluster()
+    cluster.node("n")
+    cluster.show(build(ResourceSlice, device_documents.resource_slice("n", device_documents.gpu("gpu-0"))))
+    cluster.pod("a", requests={"example.com/gpu": "1"})
+    cluster.schedule()
+    assert cluster.place("a") == "unschedulable"
+    gpus = device_documents.device_class("gpus", "true", extendedResourceName="example.com/gpu")
+    cluster.show(build(DeviceClass, gpus))
+    cluster.advance(2)
+    attempt = cluster.schedule()
+    assert attempt is not None and attempt.node == "n"
+
+
 def waiting_for_a_device() -> Cluster:
     """Pod a has the claim ``mine``; the only device is held by the claim ``other``."""
     cluster = Cluster()
