@@ -224,6 +224,20 @@ def test_a_claim_keeps_its_devices_where_its_gang_does_not_fit_in_one_domain_and
     assert [type(one) for one in commands(cluster)] == [ReserveClaim]
 
 
+def test_a_member_that_does_not_fit_takes_a_claim_from_the_one_placed_with_it_only_as_it_was_before() -> None:
+    cluster = with_devices(GANGS, cpu="1")
+    show_claim(cluster, status={"allocation": ON_N0}, metadata={"resourceVersion": "7"})
+    cluster.group(min_count=1)
+    claimants(cluster, 2, {"resourceClaimName": "shared"})
+    cluster.schedule_all()
+    assert cluster.node_of("g0") == "n0"
+    reserve, deallocate = commands(cluster)
+    assert isinstance(reserve, ReserveClaim)
+    assert isinstance(deallocate, DeallocateClaim)
+    # Once the claim is reserved this one is a conflict.
+    assert deallocate.resource_version == "7"
+
+
 def test_the_claim_of_a_group_of_which_a_pod_runs_stays_reserved() -> None:
     cluster = with_devices(GROUP_CLAIMS, devices_on=2)
     cluster.pod("there", cpu="7", node="n0")
