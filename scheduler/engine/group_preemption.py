@@ -100,7 +100,9 @@ def _make_room(context: CycleContext, unit: GroupUnit, group: Group, failed: Tri
 
 
 def _has_preemption(unit: GroupUnit) -> bool:
-    return any(plugin.name == PREEMPTION_PLUGIN for plugin in unit.profile.post_filter_plugins)
+    """Whether the profile has the plugin: where groups preempt as one its PostFilter is not asked, and need not be
+    enabled."""
+    return PREEMPTION_PLUGIN in unit.profile.enabled
 
 
 def _why_not(unit: GroupUnit, group: Group, pods: Iterable[PodInfo]) -> str:

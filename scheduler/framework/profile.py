@@ -91,6 +91,8 @@ class Profile(Struct, frozen=True):
     """Whether groups are tried by placement, though it be the one of all nodes."""
     placement_scorers: tuple[tuple[PlacementScorePlugin, int], ...] = ()
     """Plugins and weights: which of several sets of nodes a group gets."""
+    enabled: frozenset[str] = frozenset()
+    """Names of the plugins that a point enables, or ``multiPoint`` although each point disables them."""
     node_scope: Selector = EVERYTHING
     """The nodes that the profile may use: no pod is placed on another, and no victim is taken there."""
 
@@ -223,6 +225,7 @@ def _assigned(
             (plugin, placement_weights[plugin.name])  # type: ignore[misc]
             for plugin in at(Point.PLACEMENT_SCORE)
         ),
+        enabled=frozenset(made) | {entry.name for entry in configuration.plugins.multi_point.enabled},
         node_scope=EVERYTHING if scope is None else scope.selector,
     )
 

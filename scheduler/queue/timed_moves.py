@@ -58,7 +58,8 @@ class TimedMoves:
         return moved
 
     def _retry_group(self, pods: Iterable[str], time: int) -> bool:
-        """Make the first waiting pod of these active that passes its gates; its siblings are taken with it."""
+        """Make the first waiting pod of these active that passes its gates: of pods whose back-offs end together it is
+        the most urgent. Its siblings are taken with it."""
         pool = self._places.pool
         for key in pods:
             record = pool.get(key)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from scheduler.cluster.devices.allocated import Holdings
 from scheduler.messages.claim_commands import ClaimCommand, DeallocateClaim, ReserveClaim, UnreserveClaim
 from scheduler.messages.stimuli import WakingContinued
 from scheduler.objects.devices import DeviceClass, ResourceSlice
+from scheduler.objects.pod_group import PodGroup
 from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.testing.objects import build
 from tests import device_documents
-from tests.engine.gangs import GANGS, Gangs
+from tests.engine.gangs import GANGS, TOPOLOGY, ZONE, Gangs, group, topology
 
 GROUP_CLAIMS = f"{GANGS},DRAWorkloadResourceClaims=true"
 ON_N0 = {
@@ -176,6 +178,66 @@ def test_the_claim_of_a_group_that_does_not_fit_loses_its_reservation_and_then_i
     assert {cluster.node_of(f"g{number}") for number in range(2)} == {"n1"}
 
 
+def with_room_for_a_claimant_to_make(entry: dict[str, str], *made: dict[str, str]) -> Gangs:
+    """A pod of a group with a claim of its own, tried on a full node. ``made``: what the group's status says of its
+    claims."""
+    cluster = with_devices(GROUP_CLAIMS, nodes=1, cpu="1")
+    cluster.pod("victim", cpu="1", node="n0", priority=-1)
+    show_claim(cluster)
+    document = msgspec.to_builtins(group(min_count=1, resourceClaims=[{"name": "of-group", **entry}]))
+    document["status"] = {"resourceClaimStatuses": made}
+    cluster.show(build(PodGroup, document))
+    claimants(cluster, 1, {"resourceClaimName": "shared"})
+    cluster.schedule_all()
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ({"resourceClaimTemplateName": "template"}, "PodGroup default/g: ResourceClaim not created yet"),
+        ({"resourceClaimName": "other"}, 'could not find ResourceClaim "default/other"'),
+    ],
+)
+def test_no_room_is_made_for_a_pod_with_a_claim_while_a_claim_of_its_group_is_missing(
+    entry: dict[str, str], text: str
+) -> None:
+    cluster = with_room_for_a_claimant_to_make(entry)
+    assert cluster.reason_of("g0")[1] == f"0/1 nodes are available: 1 Insufficient cpu. {text}"
+    assert cluster.nominated("g0") == ""
+
+
+def test_room_is_made_for_a_pod_with_a_claim_whose_group_needs_none() -> None:
+    cluster = with_room_for_a_claimant_to_make({"resourceClaimTemplateName": "template"}, {"name": "of-group"})
+    assert cluster.nominated("g0") == "n0"
+
+
+def test_a_claim_keeps_its_devices_where_its_gang_does_not_fit_in_one_domain_and_fits_in_another() -> None:
+    cluster = Gangs(TOPOLOGY)
+    for number in range(3):
+        cluster.node(f"n{number}", cpu="8", labels={ZONE: f"zone-{number}"})
+    show_claim(cluster, status={"allocation": ON_N0})
+    cluster.group(min_count=1, **topology())
+    claimants(cluster, 1, {"resourceClaimName": "shared"})
+    cluster.schedule_all()
+    assert cluster.node_of("g0") == "n0"
+    assert [type(one) for one in commands(cluster)] == [ReserveClaim]
+
+
+def test_a_member_that_does_not_fit_takes_a_claim_from_the_one_placed_with_it_only_as_it_was_before() -> None:
+    cluster = with_devices(GANGS, cpu="1")
+    show_claim(cluster, status={"allocation": ON_N0}, metadata={"resourceVersion": "7"})
+    cluster.group(min_count=1)
+    claimants(cluster, 2, {"resourceClaimName": "shared"})
+    cluster.schedule_all()
+    assert cluster.node_of("g0") == "n0"
+    reserve, deallocate = commands(cluster)
+    assert isinstance(reserve, ReserveClaim)
+    assert isinstance(deallocate, DeallocateClaim)
+    # Once the claim is reserved this one is a conflict.
+    assert deallocate.resource_version == "7"
+
+
 def test_the_claim_of_a_group_of_which_a_pod_runs_stays_reserved() -> None:
     cluster = with_devices(GROUP_CLAIMS, devices_on=2)
     cluster.pod("there", cpu="7", node="n0")
@@ -218,6 +280,14 @@ def test_a_pod_that_was_tried_while_a_group_held_the_device_is_woken_when_the_gr
     cluster.advance(1)
     cluster.schedule_all()
     assert (cluster.node_of("g0"), cluster.node_of("x")) == ("", "n0")
+
+
+def test_with_the_gate_a_pod_without_claims_whose_group_is_gone_is_placed() -> None:
+    cluster = Gangs("GenericWorkload=true,DRAWorkloadResourceClaims=true")
+    cluster.nodes_like(1)
+    cluster.member("g0")
+    cluster.schedule_all()
+    assert cluster.node_of("g0") == "n0"
 
 
 def test_a_member_whose_devices_are_searched_for_at_length_starts_with_pauses_on_the_way() -> None:

@@ -228,6 +228,23 @@ def test_a_gang_that_does_not_fit_is_not_tried_without_pause() -> None:
     assert 5 <= remembered.attempts <= 12
 
 
+def test_a_gang_comes_up_with_the_priority_of_the_pods_whose_back_off_is_over() -> None:
+    cluster = Gangs()
+    cluster.node("n", cpu="1")
+    cluster.group(min_count=1)
+    cluster.member("before", cpu="2", priority=100)
+    cluster.schedule_all()
+    cluster.advance(1.5)
+    # The second attempt of one pod is the first of the other, whose back-off is the shorter one.
+    cluster.member("after", cpu="2", priority=0)
+    cluster.schedule_all()
+    cluster.advance(2)
+    cluster.pod("plain", cpu="2", priority=50)
+    cluster.schedule()
+    assert len(cluster.attempts("plain")) == 1
+    assert (len(cluster.attempts("before")), len(cluster.attempts("after"))) == (2, 1)
+
+
 def test_a_gang_is_tried_again_although_a_gate_has_closed_for_some_of_its_pods() -> None:
     closed: set[str] = set()
 

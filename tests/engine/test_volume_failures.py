@@ -1,4 +1,4 @@
-"""``scheduler_volume_scheduling_stage_error_total``: where the volumes of a pod were the cause of an error."""
+"""Where the volumes of a pod are the cause of an error: ``scheduler_volume_scheduling_stage_error_total`` and more."""
 
 from __future__ import annotations
 
@@ -41,6 +41,20 @@ def test_a_volume_that_cannot_be_written_is_a_failed_bind() -> None:
     cluster, write = writing()
     cluster.fail(write, status=409)
     assert counted(*cluster.attempts("a")) == ['{operation="bind"} 1.0']
+
+
+def test_the_volumes_of_a_pod_are_written_at_once_so_that_those_beside_one_that_fails_are_bound() -> None:
+    cluster = Cluster()
+    cluster.node("n")
+    for each in (no_provisioner(), delayed(), free("v"), delayed("d"), free("w")):
+        cluster.show(each)
+    cluster.pod("a", claims=["c", "d"])
+    cluster.schedule()
+    first, second = cluster.writes(UpdateObject)
+    cluster.fail(first, status=409)
+    assert cluster.place("a") == "error backoff"
+    cluster.succeed(second)
+    assert {first.key, second.key} == {"v", "w"}
 
 
 def test_a_claim_that_is_not_bound_in_time_is_a_failed_bind() -> None:

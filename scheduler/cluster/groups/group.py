@@ -46,7 +46,7 @@ class GroupReference(msgspec.Struct, frozen=True):
 
 class GroupClaim(msgspec.Struct, frozen=True):
     """A ResourceClaim that the group's pods share. ``claim_name`` or ``template_name`` is stated; ``made`` is the name
-    of the claim that was made from the template, None where there is none (yet)."""
+    of the claim that was made from the template: None before it is stated, "" where none is needed."""
 
     name: str
     claim_name: str | None

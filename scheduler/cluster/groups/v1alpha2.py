@@ -58,7 +58,7 @@ class _Reader(msgspec.Struct, frozen=True):
 
 
 def _claims_of(group: PodGroup) -> tuple[GroupClaim, ...]:
-    made = {status.name: status.resource_claim_name for status in group.status.resource_claim_statuses}
+    made = {status.name: status.resource_claim_name or "" for status in group.status.resource_claim_statuses}
     return tuple(
         [
             GroupClaim(claim.name, claim.resource_claim_name, claim.resource_claim_template_name, made.get(claim.name))

@@ -8,7 +8,7 @@ from scheduler.cluster.groups.group import Group
 from scheduler.framework.post_filter import PostFilterAnswer, PostFilterContext
 from scheduler.messages.claim_commands import DeallocateClaim, DeleteClaim, UnreserveClaim
 from scheduler.messages.references import ClaimReference
-from scheduler.messages.status import unresolvable, unschedulable
+from scheduler.messages.status import failure, unresolvable, unschedulable
 from scheduler.objects.resource_claims import ResourceClaim
 from scheduler.plugins.devices.claims import group_consumer, group_with_claims, is_of_group, is_reserved
 from scheduler.plugins.devices.situation import Situation
@@ -38,24 +38,30 @@ def give_up(situation: Situation, unavailable: Sequence[ResourceClaim], context:
         return PostFilterAnswer(DELETED, writes=(DeleteClaim(0, reference),))
     group = group_with_claims(pod, context.view.groups)
     kept = _reserved_for(group, context) if isinstance(group, Group) else None
+    if isinstance(kept, str):
+        return PostFilterAnswer(failure(kept))
     if kept is not None and isinstance(group, Group):
         reference = ClaimReference(kept.namespace, kept.name, kept.uid)
         return PostFilterAnswer(UNRESERVED, writes=(UnreserveClaim(0, reference, group_consumer(group)),))
     return PostFilterAnswer(STILL_NOT_SCHEDULABLE)
 
 
-def _reserved_for(group: Group, context: PostFilterContext) -> ResourceClaim | None:
+def _reserved_for(group: Group, context: PostFilterContext) -> ResourceClaim | str | None:
     """The first claim of the pod's group that keeps devices from an attempt of which no pod is left: without its
-    reservation it can get others."""
+    reservation it can get others. A text where a claim before it is missing, which ends the round."""
     pod, groups = context.pod, context.view.groups
     if any(uid not in context.on_trial for uid in groups.members(group.reference.key).placed):
         return None
     for entry in group.claims:
         name = entry.claim_name or entry.made
-        claim: ResourceClaim | None = None
-        if name:
-            claim = context.view.find(ResourceClaim, f"{pod.namespace}/{name}")
-        if claim is None or (entry.claim_name is None and not is_of_group(pod, claim)):
+        if name is None:
+            return f"PodGroup {group.reference.key}: ResourceClaim not created yet"
+        if not name:
+            continue
+        claim = context.view.find(ResourceClaim, f"{pod.namespace}/{name}")
+        if claim is None:
+            return f'could not find ResourceClaim "{pod.namespace}/{name}"'
+        if entry.claim_name is None and not is_of_group(pod, claim):
             continue
         if claim.allocation is not None and is_reserved(claim, pod, groups):
             return claim
