@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from scheduler.cluster.cache import ClusterCache
@@ -14,8 +16,10 @@ from scheduler.framework.classes.cache import ClassCache
 from scheduler.framework.classes.nominated_overlay import NO_REFUSALS, RowRefusals
 from scheduler.framework.profile import Profile
 from scheduler.messages.status import failure, unschedulable
+from scheduler.objects.kinds import Kind
 from scheduler.plugins.registry import registry
 from scheduler.testing.objects import node, pod
+from tests import builders
 
 PROFILE: Profile = next(iter(build_profiles(load(), registry()).values()))
 
@@ -51,11 +55,12 @@ class Scene:
         for number in range(nodes):
             self.cache.observe_node(node(f"n{number}", cpu="1"))
 
-    def nominate(self, name: str, node_name: str, *, cpu: str = "1", ports: tuple[int, ...] = ()) -> None:
-        self.nominator.nominate(PodInfo(pod(name, cpu=cpu, ports=ports, priority=5)), node_name)
+    def nominate(self, name: str, node_name: str, cpu: str = "1", ports: Sequence[int] = (), claim: str = "") -> None:
+        claims = [claim] if claim else []
+        self.nominator.nominate(PodInfo(pod(name, cpu=cpu, ports=ports, claims=claims, priority=5)), node_name)
 
-    def refusals(self) -> RowRefusals:
-        info = PodInfo(pod("asking", cpu="500m", ports=[80]))
+    def refusals(self, claim: str = "") -> RowRefusals:
+        info = PodInfo(pod("asking", cpu="500m", ports=[80], claims=[claim] if claim else []))
         pod_class, fragments = self.classes.find(PROFILE, info, self.cache.view)
         run = ClassRun(info, fragments, self.cache.view, self.cache.journal)
         pod_class.filters.refresh_pre_filters(run)
@@ -67,7 +72,7 @@ class Scene:
 def test_a_refusal_is_listed_as_long_as_a_row_has_it() -> None:
     scene = Scene(3)
     scene.nominate("large", "n0")
-    scene.nominate("port", "n1", cpu="100m", ports=(80,))
+    scene.nominate("port", "n1", cpu="100m", ports=[80])
     cpu, port = scene.refusals().refusals
     scene.nominate("large", "")
     assert scene.refusals().refusals == (port,)
@@ -86,3 +91,16 @@ def test_rows_are_asked_again_after_more_nominations_than_are_remembered() -> No
     for turn in range(2 * CHANGES_KEPT):
         scene.nominate("large", f"n{turn % 2 + 1}")
     assert set(scene.refusals().by_row()) == {2}
+
+
+def test_a_pod_whose_volume_a_nominated_pod_has_too_is_asked_about_that_node_itself() -> None:
+    """A pod with another volume is refused there beside it: the node may have no more than one."""
+    scene = Scene(2)
+    for name in ("shared", "other"):
+        scene.cache.observe_object(Kind.PERSISTENT_VOLUME_CLAIM, builders.claim(name, volume=f"pv-{name}"))
+        scene.cache.observe_object(Kind.PERSISTENT_VOLUME, builders.volume(f"pv-{name}", csi=("csi.test", name)))
+    scene.cache.observe_object(Kind.CSI_NODE, builders.csi_node("n0", {"csi.test": 1}))
+    scene.nominate("first", "n0", cpu="100m", claim="shared")
+    for _ in range(2):
+        assert set(scene.refusals("other").by_row()) == {0}
+        assert not scene.refusals("shared")
