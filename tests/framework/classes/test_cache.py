@@ -23,7 +23,7 @@ from scheduler.objects.kinds import Kind
 from scheduler.objects.node import Node
 from scheduler.plugins.registry import registry
 from scheduler.testing.documents import PodFields
-from scheduler.testing.fragments import spread_json
+from scheduler.testing.fragments import affinity_json, pod_term, spread_json
 from scheduler.testing.objects import node, pod
 from tests.builders import service
 
@@ -170,6 +170,54 @@ def test_what_a_plugin_has_counted_by_node_is_part_of_the_size_of_the_class() ->
     plain = find(classes, cache, "a", cpu="1")
     spread = find(classes, cache, "b", cpu="1", spread=[spread_json("kubernetes.io/hostname", {}, soft=True)])
     assert spread.weigh() >= plain.weigh() + 100 * np.dtype(np.float64).itemsize
+
+
+def test_scores_of_nodes_that_fit_are_normalised_again_when_another_is_full() -> None:
+    cache, classes = cluster(1), ClassCache()
+    spot, loud = "spot:PreferNoSchedule", "loud:PreferNoSchedule"
+    cache.observe_node(node("n1", cpu="4", taints=[spot]))
+    cache.observe_node(node("n2", cpu="4", taints=[spot, loud]))
+    found = []
+    for turn in range(3):
+        scores = find(classes, cache, f"p{turn}", cpu="1").scores
+        found.append([scores.shares_of(row)["TaintToleration"] for row in (0, 1)])
+        if turn == 1:
+            cache.observe_pod(PodInfo(pod("large", cpu="4", node="n2")))
+    # The weight is 3.
+    assert found == [[300, 150], [300, 150], [300, 0]]
+
+
+def test_preferences_for_pods_in_a_zone_compare_the_zones_with_nodes_that_fit() -> None:
+    cache, classes = ClusterCache(), ClassCache()
+    for number, zone in enumerate("aabbcc"):
+        cache.observe_node(node(f"n{number}", cpu="4", zone=zone))
+    prefers = affinity_json(preferred=[(10, pod_term({"app": "web"}, "topology.kubernetes.io/zone"))])
+    found = []
+    there = [("web0", "n0", "100m"), ("web1", "n1", "100m"), ("web2", "n2", "100m"), ("x", "n0", "3"), ("y", "n1", "3")]
+    for name, node_name, cpu in there:
+        labels = {"app": "web"} if name.startswith("web") else {}
+        cache.observe_pod(PodInfo(pod(name, cpu=cpu, labels=labels, node=node_name)))
+        scores = find(classes, cache, f"p-{name}", cpu="1", affinity=prefers).scores
+        found.append([scores.shares_of(row)["InterPodAffinity"] for row in (0, 2, 4)])
+    # The weight is 2. In the end no node of the zone a fits.
+    assert found[:-1] == [[200, 0, 0], [200, 0, 0], [200, 100, 0], [200, 100, 0]]
+    assert found[-1][1:] == [200, 0]
+
+
+def test_a_node_that_moves_to_another_zone_has_the_preference_for_the_pods_there() -> None:
+    cache, classes = ClusterCache(), ClassCache()
+    for number, zone in enumerate("aabb"):
+        cache.observe_node(node(f"n{number}", cpu="4", zone=zone))
+    prefers = affinity_json(preferred=[(10, pod_term({"app": "web"}, "topology.kubernetes.io/zone"))])
+    found = []
+    for turn in range(4):
+        if turn < 3:
+            cache.observe_pod(PodInfo(pod(f"web{turn}", labels={"app": "web"}, node="n0")))
+        else:
+            cache.observe_node(node("n3", cpu="4", zone="a"))
+        scores = find(classes, cache, f"p{turn}", cpu="1", affinity=prefers).scores
+        found.append(scores.shares_of(3)["InterPodAffinity"])
+    assert found == [0, 0, 0, 200]
 
 
 class ByRowsOrGroups(PreScorePlugin, GroupScoringPlugin):
