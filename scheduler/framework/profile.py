@@ -266,7 +266,7 @@ def _arguments(
     )
     path = args_path(index, place)
     args, found = decode_args(plugin_type.Args, configuration.args_of(plugin_type.name), path, plugin_type.name)
-    if not found and args is not None:
+    if args is not None:
         found = tuple(Fault(*pair) for pair in plugin_type.validate_args(args, path))
     faults.extend(found)
     return None if found else args

@@ -138,13 +138,21 @@ class ByServices(PerNodeFilter, PreFilterPlugin):
         return unschedulable("closed") if node.metadata.name == f"n{closed}" else None
 
 
+class WithOneState(ByServices):
+    """Gives the same State, of its own, to all pods."""
+
+    name = "WithOneState"
+    said = State()
+
+
 class AmongTwoByServices(ByServices):
     name = "AmongTwoByServices"
-    said = NodeSubset(frozenset(("n0", "n1")))
+    said = NodeSubset(frozenset(("n0", "n1")), State())
 
 
 @pytest.mark.parametrize(
-    ("plugin", "has_pre_filter"), [(ByServices, True), (ByServices, False), (AmongTwoByServices, True)]
+    ("plugin", "has_pre_filter"),
+    [(ByServices, True), (ByServices, False), (WithOneState, True), (AmongTwoByServices, True)],
 )
 def test_a_dry_run_is_not_kept_past_a_change_that_only_the_stamp_of_a_plugin_tells(
     plugin: type[ByServices], *, has_pre_filter: bool

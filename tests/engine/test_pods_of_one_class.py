@@ -1,7 +1,18 @@
-"""Pods of one class with different labels, and what the class keeps when a term comes that tells them apart."""
+"""Pods of one class: what is kept for them where their labels differ, terms tell them apart, or stamps change."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
+import pytest
+
+from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
+from scheduler.framework.per_node import NodeView, PerNodeFilter
+from scheduler.framework.plugin import NodeSubset, PreFilterPlugin, Reads, State
+from scheduler.messages.status import SKIP, Refusal, Skip, unschedulable
+from scheduler.objects.kinds import Kind
+from scheduler.objects.node import Node
 from scheduler.testing.fragments import affinity_json, pod_term
 from tests.builders import service
 from tests.engine.driver import Cluster
@@ -98,3 +109,45 @@ def test_pods_of_one_template_are_spread_from_the_moment_on_at_which_a_service_s
     cluster.pod("third", cpu="1", labels=web)
     cluster.schedule()
     assert [cluster.node_of(name) for name in ("first", "second", "third")] == ["large", "large", "small"]
+
+
+class SkippingWithoutServices(PerNodeFilter, PreFilterPlugin):
+    """Closes the node n0 as soon as there is a service; ``at_first`` is its PreFilter answer before."""
+
+    name = "SkippingWithoutServices"
+    reads = Reads.NODE
+    at_first: State | Skip = SKIP
+
+    def fragment(self, pod: PodInfo, view: View) -> Hashable:
+        return ()
+
+    def stamp(self, fragment: Hashable, view: View) -> Hashable:
+        return view.version(Kind.SERVICE)
+
+    def pre_filter(self, pod: PodInfo, view: View) -> State | Skip:
+        return State() if view.all(Kind.SERVICE) else self.at_first
+
+    def filter_one(self, state: State, pod: PodInfo, node: Node, node_view: NodeView) -> Refusal | None:
+        is_closed = node.metadata.name == "n0" and bool(node_view.view.all(Kind.SERVICE))
+        return unschedulable("closed") if is_closed else None
+
+
+class RestrictedWithoutServices(SkippingWithoutServices):
+    name = "RestrictedWithoutServices"
+    at_first = NodeSubset(frozenset({"n0"}))
+
+
+@pytest.mark.parametrize("plugin", [SkippingWithoutServices, RestrictedWithoutServices])
+def test_a_filter_that_skipped_or_restricted_the_first_pods_of_a_class_is_asked_about_all_nodes_once_it_does_not(
+    plugin: type[SkippingWithoutServices],
+) -> None:
+    cluster = Cluster(plugin)
+    cluster.node("n0", cpu="100")
+    cluster.node("n1", cpu="4")
+    for name in ("first", "second"):
+        cluster.pod(name, cpu="1")
+        cluster.schedule()
+    cluster.show(service("s", {"app": "web"}))
+    cluster.pod("third", cpu="1")
+    cluster.schedule()
+    assert [cluster.node_of(name) for name in ("first", "second", "third")] == ["n0", "n0", "n1"]

@@ -179,6 +179,12 @@ def test_scores_are_weighed_and_scaled_from_ten_to_a_hundred_and_several_of_one_
     assert extender(weight=3).read_scores(body(document)) == {"a": 240, "b": -60, "c": 0}
 
 
+@pytest.mark.parametrize("score", [-(2**40), 2**40])
+def test_a_score_may_be_far_from_the_usual_ones(score: int) -> None:
+    """Scores of the protocol are int64."""
+    assert extender().read_scores(body([{"Host": "a", "Score": score}])) == {"a": 10 * score}
+
+
 def test_null_is_an_empty_list_of_scores() -> None:
     assert extender().read_scores(b"null") == {}
 

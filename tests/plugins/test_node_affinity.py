@@ -110,6 +110,19 @@ def test_preferred_terms_add_their_weights() -> None:
     assert normalized_scores(NodeAffinity(), pod, view) == {"ssd": 100, "hdd": 37, "none": 0}
 
 
+def test_preferred_values_of_a_label_that_many_nodes_have_add_their_weights() -> None:
+    nodes = [node(f"{zone}{number}", zone=zone) for zone in "abc" for number in range(30)]
+    zone = "topology.kubernetes.io/zone"
+    preferred = [
+        (5, node_term(f"{zone} In a,b")),
+        (3, node_term(f"{zone} In b,elsewhere")),
+        (2, node_term("cores In 4")),
+    ]
+    found = raw_scores(NodeAffinity(), info(affinity=affinity_json(node_preferred=preferred)), cluster(nodes))
+    assert found is not None
+    assert (found["a0"], found["b0"], found["c0"]) == (5, 8, 0)
+
+
 def test_an_unusable_preferred_term_is_an_error() -> None:
     pod = info(affinity=affinity_json(node_preferred=[(1, node_term("disk In"))]))
     view = cluster(NODES)

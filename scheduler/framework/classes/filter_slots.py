@@ -117,7 +117,7 @@ class FilterSlot:
 
 def known_by_value(slot: FilterSlot, state: State, run: ClassRun) -> KnownByValue | None:
     """What the plugin says of every row, if that depends on one label of its node alone."""
-    if slot.counting is None or slot.name in run.answers:
+    if slot.counting is None:
         return None
     answer = run.timed(slot.counting.filter_by_value, slot.name, "Filter")(state, run.view)
     return None if answer is None else KnownByValue(answer, run.view.table.labels_version, run.view.table.size)
@@ -218,7 +218,7 @@ class PreFilterSlot:
             if self.is_declared and self.answer is not None and stamp == self.stamp:
                 return False
             known = run.pod_answers.get((self.name, PRE_FILTER)) if run.pod_answers else None
-            answer = self._recounted(run) if known is None and self.stamp is not None else known
+            answer = self._recounted(run) if known is None else known
             if answer is None:
                 answer = run.timed(self.plugin.pre_filter, self.name, "PreFilter")(run.pod, run.view)
             if self.has_stamp and self.counting is None:

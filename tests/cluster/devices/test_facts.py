@@ -228,6 +228,16 @@ def test_devices_whose_claim_could_not_be_written_for_a_pod_that_is_gone_count_f
     assert cache.devices.version > before
 
 
+def test_devices_whose_claim_could_not_be_written_for_a_pod_that_is_gone_are_announced_as_given_up() -> None:
+    cache = cluster()
+    cache.devices.write_sent(1, "claim-c")
+    cache.forget(in_flight(cache, "c", "gpu-0").uid)
+    assert not cache.devices.take_given_up(), "the write may still be done"
+    cache.devices.write_finished(1)
+    [given_up] = cache.devices.take_given_up()
+    assert (given_up.before.key, given_up.claim.key) == ("default/c", "default/c")
+
+
 def test_of_devices_that_all_claims_have_given_back_nothing_is_kept() -> None:
     cache = cluster()
     show(cache, Kind.RESOURCE_CLAIM, part_of_a_device("c", "n0"))

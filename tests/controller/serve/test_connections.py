@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from scheduler.controller.report.metrics import SchedulerMetrics
 from scheduler.controller.serve.connection_limits import ConnectionLimits
@@ -97,6 +98,46 @@ async def test_a_tls_handshake_that_never_ends_does_not_stay_open() -> None:
             assert await one.read() == b""
         await until(lambda: len(server.connections) == 0)
         assert await status_of(f"https://127.0.0.1:{server.port}/livez") == 200
+
+
+async def test_a_handshake_that_is_under_way_has_ended_when_the_pages_are_closed() -> None:
+    certificate = ServingCertificate(TlsSettings(), "host")
+    async with serving(certificate=certificate) as server, connected(server, b"\x16"):
+        await until(lambda: server.connections.counts.accepted == 1)
+        await server.close()
+        assert [task for task in asyncio.all_tasks() if task.get_name() == "connection"] == []
+
+
+async def test_a_newcomer_is_refused_and_counted_where_each_connection_has_a_request_that_is_answered() -> None:
+    connections = Connections(lambda: None, ConnectionLimits(connections=1))
+    is_asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def answer(_: web.Request) -> web.Response:
+        is_asked.set()
+        await may_answer.wait()
+        return web.Response(text="ok")
+
+    application = web.Application(middlewares=[connections.marking()])
+    application.router.add_get("/", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    [listening] = listening_sockets("127.0.0.1", 0)
+    assert runner.server is not None
+    connections.serve([listening], runner.server)
+    port = listening.getsockname()[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    await until(is_asked.is_set)
+    newcomer, its_writer = await asyncio.open_connection("127.0.0.1", port)
+    assert await newcomer.read() == b""
+    assert (connections.counts.accepted, connections.counts.refused, connections.counts.displaced) == (2, 1, 0)
+    may_answer.set()
+    assert (await reader.readline()).startswith(b"HTTP/1.1 200 OK")
+    for one in (writer, its_writer):
+        one.close()
+    await connections.stop_accepting()
+    await runner.cleanup()
+    await connections.close()
 
 
 class WithoutFiles(socket.socket):

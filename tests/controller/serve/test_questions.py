@@ -184,6 +184,14 @@ async def test_an_object_without_a_namespace_is_one_of_the_default_namespace(tmp
         assert (status, refused["message"]) == (400, "it changes objects of a namespace whose pods you may not see")
 
 
+async def test_a_change_of_what_is_in_no_namespace_takes_no_right_to_see_one(tmp_path: Path) -> None:
+    async with asking(small(), tmp_path) as (url, rights):
+        rights.allowed = {("asker", "create", PATH)}
+        edits = [{"edit": "delete", "kind": kind, "name": "absent"} for kind in ("StorageClass", "Widget")]
+        said = [(await post(url, {"edits": [edit]}, token="asker"))[1]["message"] for edit in edits]
+    assert said == ["StorageClass 'absent' is not known", "kind 'Widget': decisions read no such objects"]
+
+
 async def test_what_the_asker_has_made_up_is_named_wherever_it_would_be(tmp_path: Path) -> None:
     async with asking(small(), tmp_path) as (url, rights):
         rights.allowed = {("asker", "create", PATH)}

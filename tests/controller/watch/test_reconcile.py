@@ -106,6 +106,13 @@ async def test_what_the_watch_has_missed_is_mended_and_counted(client: ApiClient
         assert rounds.repairs == 3.0
 
 
+async def test_repairs_of_each_kind_are_counted_from_zero_on(client: ApiClient) -> None:
+    """What a series begins with is no increase to those who watch it."""
+    async with running(client) as (reflector, _):
+        samples = Rounds(reflector, client).counter.collect().samples
+        assert [(one.labels, one.value) for one in samples] == [({"kind": "pods"}, 0.0)]
+
+
 async def test_what_the_watch_has_missed_is_mended_though_nothing_has_happened_since(client: ApiClient) -> None:
     """The list then has just the version that the watch has."""
     async with running(client) as (reflector, seen):

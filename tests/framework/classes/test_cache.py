@@ -15,14 +15,15 @@ from scheduler.config.loading import load
 from scheduler.framework.class_run import ClassRun
 from scheduler.framework.classes.cache import ClassCache, PodClass
 from scheduler.framework.per_node import NodeView, PerNodeFilter, PerNodeScore
-from scheduler.framework.plugin import Reads, State
+from scheduler.framework.plugin import PreScorePlugin, Reads, Rows, Scores, State
 from scheduler.framework.profile import Profile
+from scheduler.framework.shortcuts import ChangedRows, Fitting, GroupScores, GroupScoringPlugin
 from scheduler.messages.status import Refusal
 from scheduler.objects.kinds import Kind
 from scheduler.objects.node import Node
 from scheduler.plugins.registry import registry
 from scheduler.testing.documents import PodFields
-from scheduler.testing.fragments import spread_json
+from scheduler.testing.fragments import affinity_json, pod_term, spread_json
 from scheduler.testing.objects import node, pod
 from tests.builders import service
 
@@ -169,6 +170,123 @@ def test_what_a_plugin_has_counted_by_node_is_part_of_the_size_of_the_class() ->
     plain = find(classes, cache, "a", cpu="1")
     spread = find(classes, cache, "b", cpu="1", spread=[spread_json("kubernetes.io/hostname", {}, soft=True)])
     assert spread.weigh() >= plain.weigh() + 100 * np.dtype(np.float64).itemsize
+
+
+def test_scores_of_nodes_that_fit_are_normalised_again_when_another_is_full() -> None:
+    cache, classes = cluster(1), ClassCache()
+    spot, loud = "spot:PreferNoSchedule", "loud:PreferNoSchedule"
+    cache.observe_node(node("n1", cpu="4", taints=[spot]))
+    cache.observe_node(node("n2", cpu="4", taints=[spot, loud]))
+    found = []
+    for turn in range(3):
+        scores = find(classes, cache, f"p{turn}", cpu="1").scores
+        found.append([scores.shares_of(row)["TaintToleration"] for row in (0, 1)])
+        if turn == 1:
+            cache.observe_pod(PodInfo(pod("large", cpu="4", node="n2")))
+    # The weight is 3.
+    assert found == [[300, 150], [300, 150], [300, 0]]
+
+
+def test_preferences_for_pods_in_a_zone_compare_the_zones_with_nodes_that_fit() -> None:
+    cache, classes = ClusterCache(), ClassCache()
+    for number, zone in enumerate("aabbcc"):
+        cache.observe_node(node(f"n{number}", cpu="4", zone=zone))
+    prefers = affinity_json(preferred=[(10, pod_term({"app": "web"}, "topology.kubernetes.io/zone"))])
+    found = []
+    there = [("web0", "n0", "100m"), ("web1", "n1", "100m"), ("web2", "n2", "100m"), ("x", "n0", "3"), ("y", "n1", "3")]
+    for name, node_name, cpu in there:
+        labels = {"app": "web"} if name.startswith("web") else {}
+        cache.observe_pod(PodInfo(pod(name, cpu=cpu, labels=labels, node=node_name)))
+        scores = find(classes, cache, f"p-{name}", cpu="1", affinity=prefers).scores
+        found.append([scores.shares_of(row)["InterPodAffinity"] for row in (0, 2, 4)])
+    # The weight is 2. In the end no node of the zone a fits.
+    assert found[:-1] == [[200, 0, 0], [200, 0, 0], [200, 100, 0], [200, 100, 0]]
+    assert found[-1][1:] == [200, 0]
+
+
+def test_a_node_that_moves_to_another_zone_has_the_preference_for_the_pods_there() -> None:
+    cache, classes = ClusterCache(), ClassCache()
+    for number, zone in enumerate("aabb"):
+        cache.observe_node(node(f"n{number}", cpu="4", zone=zone))
+    prefers = affinity_json(preferred=[(10, pod_term({"app": "web"}, "topology.kubernetes.io/zone"))])
+    found = []
+    for turn in range(4):
+        if turn < 3:
+            cache.observe_pod(PodInfo(pod(f"web{turn}", labels={"app": "web"}, node="n0")))
+        else:
+            cache.observe_node(node("n3", cpu="4", zone="a"))
+        scores = find(classes, cache, f"p{turn}", cpu="1", affinity=prefers).scores
+        found.append(scores.shares_of(3)["InterPodAffinity"])
+    assert found == [0, 0, 0, 200]
+
+
+class ByRowsOrGroups(PreScorePlugin, GroupScoringPlugin):
+    """Adds the number of services to the score of n1, and says so either by group or of that node alone."""
+
+    name = "ByRowsOrGroups"
+    reads = Reads.NODE
+    by_group: ClassVar[bool] = False
+    asked: ClassVar[list[list[int]]] = []
+
+    def fragment(self, pod: PodInfo, view: View) -> Hashable:
+        return ()
+
+    def stamp(self, fragment: Hashable, view: View) -> Hashable:
+        return view.version(Kind.SERVICE)
+
+    def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State:
+        return State()
+
+    def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
+        found = self._scores(view)[rows]
+        self.asked.append(np.arange(view.table.size)[rows].tolist())
+        return found
+
+    def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
+        return scores
+
+    def score_by_group(
+        self, before: State | GroupScores, pod: PodInfo, view: View, fitting: Fitting
+    ) -> GroupScores | ChangedRows:
+        if not self.by_group:
+            return ChangedRows(State(), [1])
+        groups = np.arange(view.table.size)
+        members = fitting.members(groups, len(groups))
+        return GroupScores(State(), groups, self._scores(view), members, fitting.version)
+
+    def _scores(self, view: View) -> Scores:
+        scores = np.arange(view.table.size)
+        scores[1] += len(view.all(Kind.SERVICE))
+        return scores
+
+
+def test_rows_that_changed_are_asked_about_alone_where_scores_by_row_are_kept_and_all_of_them_where_none_are() -> None:
+    text = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {multiPoint: {enabled: [{name: ByRowsOrGroups}]}}
+"""
+    profile = next(iter(build_profiles(load(text), registry((ByRowsOrGroups,))).values()))
+    cache, classes = cluster(4), ClassCache()
+    ByRowsOrGroups.asked.clear()
+    for number, by_group in enumerate((False, False, True, False, False)):
+        ByRowsOrGroups.by_group = by_group
+        cache.observe_object(Kind.SERVICE, service(f"s{number}", {"app": "web"}))
+        scores = find(classes, cache, f"p{number}", profile, cpu="1").scores
+        assert [scores.shares_of(row)["ByRowsOrGroups"] for row in range(4)] == [0, 2 + number, 2, 3]
+    assert ByRowsOrGroups.asked == [[0, 1, 2, 3], [1], [0, 1, 2, 3], [1]]
+
+
+def test_no_template_is_kept_of_a_pod_like_no_other() -> None:
+    cache, classes = cluster(3), ClassCache()
+    claim = {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"]}}}
+    for name in ("a", "b"):
+        with_own_claim = pod(name, spec={"volumes": [{"name": "scratch", "ephemeral": claim}]})
+        classes.find(PROFILE, PodInfo(with_own_claim), cache.view)
+    assert len(classes._templates) == 0
+    classes.find(PROFILE, PodInfo(pod("c")), cache.view)
+    assert len(classes._templates) == 1
 
 
 def test_templates_are_bounded_in_bytes_however_small_the_pods_are() -> None:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 
 from scheduler.cluster.cache import ClusterCache
 from scheduler.cluster.pod_info import PodInfo
+from scheduler.cluster.view import View
 from scheduler.compose import build_profiles
 from scheduler.config.loading import load
 from scheduler.framework.class_run import ClassRun
 from scheduler.framework.classes.cache import ClassCache
+from scheduler.framework.plugin import PreScorePlugin, Reads, Rows, ScorePlugin, Scores, State
 from scheduler.framework.profile import Profile
+from scheduler.framework.shortcuts import Fitting, GroupScores, GroupScoringPlugin
+from scheduler.messages.status import SKIP, Skip
+from scheduler.objects.kinds import Kind
 from scheduler.plugins.registry import registry
-from scheduler.testing.fragments import spread_json
+from scheduler.testing.fragments import affinity_json, pod_term, spread_json
 from scheduler.testing.objects import node, pod
+from tests.builders import service
 
 WEIGHTED = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -38,6 +46,88 @@ profiles:
       enabled: [{name: TaintToleration, weight: 1}]
 """
 """Each share that is the same for all nodes is a number of at most 256, of which Python has one object each."""
+
+
+class ByServices(ScorePlugin):
+    """Goes by the number of services, which its stamp alone tells of."""
+
+    name = "ByServices"
+    reads = Reads.NODE
+
+    def fragment(self, pod: PodInfo, view: View) -> Hashable:
+        return ()
+
+    def stamp(self, fragment: Hashable, view: View) -> Hashable:
+        return view.version(Kind.SERVICE)
+
+    def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
+        return np.arange(view.table.size)[rows] * len(view.all(Kind.SERVICE)) % 101
+
+
+class Declining(PreScorePlugin, ScorePlugin):
+    """Skips each pod, and so is never to be asked for scores."""
+
+    name = "Declining"
+    reads = Reads.NODE
+    asked: ClassVar[int] = 0
+
+    def fragment(self, pod: PodInfo, view: View) -> Hashable:
+        return ()
+
+    def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> Skip:
+        return SKIP
+
+    def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
+        type(self).asked += 1
+        return np.zeros(view.table.size, np.int64)[rows]
+
+
+class Crowding(PreScorePlugin, GroupScoringPlugin):
+    """Scores nodes by group, by what fits, once there is a service; it skips as long as there is none."""
+
+    name = "Crowding"
+    reads = Reads.FEASIBLE
+
+    def fragment(self, pod: PodInfo, view: View) -> Hashable:
+        return ()
+
+    def stamp(self, fragment: Hashable, view: View) -> Hashable:
+        return view.version(Kind.SERVICE)
+
+    def pre_score(self, pod: PodInfo, view: View, rows: Rows) -> State | Skip:
+        return State() if view.all(Kind.SERVICE) else SKIP
+
+    def score(self, state: State, pod: PodInfo, view: View, rows: Rows) -> Scores:
+        return self._groups(view)[rows]
+
+    def normalize(self, state: State, scores: Scores, view: View, rows: Rows) -> Scores:
+        return scores * 40 + len(view.all(Kind.SERVICE))
+
+    def score_by_group(self, before: State | GroupScores, pod: PodInfo, view: View, fitting: Fitting) -> GroupScores:
+        groups = self._groups(view)
+        members = fitting.members(groups, 3)
+        finals = self.normalize(State(), np.arange(3), view, view.rows) * (members > 0)
+        return GroupScores(State(), groups, finals, members, fitting.version)
+
+    def _groups(self, view: View) -> Scores:
+        return np.arange(view.table.size) % 3
+
+
+def with_plugin(plugin: type[ScorePlugin]) -> Profile:
+    text = f"""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins: {{multiPoint: {{enabled: [{{name: {plugin.name}}}]}}}}
+"""
+    return next(iter(build_profiles(load(text), registry((plugin,))).values()))
+
+
+def nodes(count: int) -> ClusterCache:
+    cache = ClusterCache()
+    for number in range(count):
+        cache.observe_node(node(f"n{number}", cpu="64", memory="64Gi"))
+    return cache
 
 
 def compared(
@@ -93,3 +183,55 @@ def test_samples_have_the_scores_of_many_nodes_that_came_at_once() -> None:
         for _ in range(3):
             sampled, all_nodes = compared(classes, cache, light, labels={"app": "web"}, spread=[zone])
             assert sampled == all_nodes
+
+
+def test_samples_have_the_scores_of_a_stamp_that_changes_while_no_node_does() -> None:
+    cache, classes, profile = nodes(9), ClassCache(), with_plugin(ByServices)
+    found: list[list[int]] = []
+    for number in range(4):
+        sampled, all_nodes = compared(classes, cache, profile)
+        assert sampled == all_nodes
+        found.append(sampled)
+        cache.observe_object(Kind.SERVICE, service(f"s{number}", {"app": "web"}))
+    assert all(before != after for before, after in pairwise(found))
+
+
+def test_a_plugin_that_skips_is_not_asked_about_nodes_that_change() -> None:
+    cache, classes, profile = nodes(9), ClassCache(), with_plugin(Declining)
+    Declining.asked = 0
+    for turn in range(4):
+        sampled, all_nodes = compared(classes, cache, profile)
+        assert sampled == all_nodes
+        cache.observe_node(node("n1", cpu=str(turn + 8), memory="64Gi"))
+    assert Declining.asked == 0
+
+
+def test_samples_of_nodes_that_score_differently_are_normalised_node_by_node() -> None:
+    cache, classes = nodes(9), ClassCache()
+    cache.observe_node(node("n3", cpu="64", memory="64Gi", taints=["spot:PreferNoSchedule"]))
+    for _ in range(3):
+        sampled, all_nodes = compared(classes, cache)
+        assert sampled == all_nodes
+        assert len(set(sampled)) == 2
+
+
+def test_samples_have_the_scores_of_single_nodes_that_preferred_pods_came_to() -> None:
+    cache, classes = nodes(9), ClassCache()
+    prefers = affinity_json(preferred=[(10, pod_term({"app": "web"}))])
+    for number in range(1, 9):
+        cache.observe_pod(PodInfo(pod(f"web{number}", labels={"app": "web"}, node=f"n{number}")))
+        sampled, all_nodes = compared(classes, cache, affinity=prefers)
+        assert sampled == all_nodes
+        assert len(set(sampled)) == (2 if number < 7 else 1)
+
+
+def test_a_plugin_that_compares_nodes_is_asked_again_when_it_may_no_longer_skip() -> None:
+    cache, classes, profile = nodes(9), ClassCache(), with_plugin(Crowding)
+    found: list[list[int]] = []
+    for number in range(5):
+        sampled, all_nodes = compared(classes, cache, profile)
+        assert sampled == all_nodes
+        found.append(sampled)
+        if number % 2:
+            cache.observe_object(Kind.SERVICE, service(f"s{number}", {"app": "web"}))
+    assert found[0] == found[1] != found[2] == found[3] != found[4]
