@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.cluster.effects import Effect
-from scheduler.framework.events import EventRegistration
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.plugin import NodeSubset, Permitted, PreFlight, Rows, State, Verdicts, Wait
 from scheduler.framework.plugin_requests import ActivatePods, PluginRequest, RejectWaiting
 from scheduler.framework.post_filter import Nomination, PostFilterAnswer, Room
@@ -26,6 +26,8 @@ def check_refusal(refusal: Any, wanted: str = "None or a Refusal") -> None:
     """Checks that a refusal's code refuses (not SUCCESS, SKIP or WAIT) and that its reasons are Unicode texts."""
     if not isinstance(refusal, Refusal):
         raise TypeError(f"answered {_shown(refusal)}; {wanted} is wanted")
+    if not isinstance(refusal.code, Code):
+        raise TypeError(f"answered a Refusal whose code is {_shown(refusal.code)}; a Code is wanted")
     if refusal.code not in _REFUSING:
         raise ValueError(f"answered a Refusal with the code {refusal.code.value}, which refuses nothing")
     if not isinstance(refusal.reasons, tuple) or not all(map(_is_text, refusal.reasons)):
@@ -50,14 +52,16 @@ def check_verdicts(answer: Any, rows: Rows, size: int) -> None:
         return
     if not isinstance(answer, Verdicts):
         raise TypeError(f"answered {_shown(answer)}; Verdicts or None is wanted")
-    codes = answer.codes
+    codes, refusals = answer.codes, answer.refusals
+    if not isinstance(refusals, tuple | list):
+        raise TypeError(f"answered the refusals {_shown(refusals)}; a tuple of Refusals is wanted")
     _check_array(codes, np.dtype(np.int16), row_count(rows, size), "codes")
     if len(codes):
         low, high = int(codes.min()), int(codes.max())
-        if low < 0 or high > len(answer.refusals):
+        if low < 0 or high > len(refusals):
             wrong = low if low < 0 else high
-            raise ValueError(f"answered the code {wrong}, but has {len(answer.refusals)} refusals (codes count from 1)")
-    for refusal in answer.refusals:
+            raise ValueError(f"answered the code {wrong}, but has {len(refusals)} refusals (codes count from 1)")
+    for refusal in refusals:
         check_refusal(refusal, "a tuple of Refusals")
 
 
@@ -82,11 +86,16 @@ def check_few_scores(answer: Any, count: int) -> None:
 def check_state(answer: Any) -> None:
     """Checks an answer of ``pre_filter`` or ``pre_score``."""
     if isinstance(answer, NodeSubset):
-        if not isinstance(answer.names, frozenset):
+        if not isinstance(answer.names, frozenset) or not all(isinstance(name, str) for name in answer.names):
             raise TypeError(f"answered a NodeSubset of {_shown(answer.names)}; a frozenset of names is wanted")
+        if not isinstance(answer.inner, State):
+            raise TypeError(f"answered a NodeSubset with the state {_shown(answer.inner)}; a State is wanted")
+        _check_size(answer.inner)
     elif isinstance(answer, Refusal):
         check_refusal(answer)
-    elif not isinstance(answer, State) and answer is not SKIP:
+    elif isinstance(answer, State):
+        _check_size(answer)
+    elif answer is not SKIP:
         raise TypeError(f"answered {_shown(answer)}; a State, SKIP or a Refusal is wanted")
 
 
@@ -140,9 +149,15 @@ def check_permit(answer: Any) -> None:
 
 
 def check_pre_flight(answer: Any) -> None:
+    """Checks an answer of ``pre_bind_pre_flight``. Writes are for built-in plugins."""
     if isinstance(answer, Refusal):
         check_refusal(answer)
-    elif not isinstance(answer, PreFlight) and answer is not SKIP:
+    elif isinstance(answer, PreFlight):
+        seconds: Any = answer.wait_seconds
+        is_timed = seconds is None or (isinstance(seconds, int | float) and seconds >= 0)
+        if not isinstance(answer.is_parallel, bool) or not is_timed or answer.writes != ():
+            raise TypeError(f"answered {_shown(answer)}; PreFlight() or PreFlight(is_parallel=True) is wanted")
+    elif answer is not SKIP:
         raise TypeError(f"answered {_shown(answer)}; a PreFlight, SKIP or a Refusal is wanted")
 
 
@@ -179,6 +194,24 @@ def check_uids(answer: Any) -> None:
 def check_events(answer: Any) -> None:
     if not isinstance(answer, tuple) or not all(isinstance(one, EventRegistration) for one in answer):
         raise TypeError(f"answered {_shown(answer)}; a tuple of EventRegistrations is wanted")
+    for one in answer:
+        if not isinstance(one.event, ClusterEvent):
+            raise TypeError(f"answered a registration of {_shown(one.event)}; a ClusterEvent is wanted")
+        if not isinstance(one.event.resource, Resource) or not isinstance(one.event.action, Action):
+            raise TypeError(f"answered a registration of {_shown(one.event)}; a Resource and an Action are wanted")
+
+
+def check_hint(answer: Any) -> None:
+    """Checks an answer of a queueing hint."""
+    if not isinstance(answer, Hint):
+        raise TypeError(f"answered {_shown(answer)}; a Hint is wanted")
+
+
+def _check_size(state: State) -> None:
+    """Checks the size of a State, which is read later, as another pod is tried."""
+    size: Any = state.nbytes
+    if not isinstance(size, int | np.integer) or size < 0:
+        raise TypeError(f"answered a State whose nbytes is {_shown(size)}; a property with a whole number is wanted")
 
 
 def _check_list(answer: Any, count: int, wanted: str) -> None:

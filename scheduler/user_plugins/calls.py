@@ -12,6 +12,7 @@ from scheduler.controller.calls.background import BackgroundCall, PluginInbox
 from scheduler.controller.calls.plugin_calls import PluginCall
 from scheduler.controller.report.plugin_watch import watched
 from scheduler.controller.write.client import ApiClient
+from scheduler.errors import type_and_message
 from scheduler.framework.plugin import BackgroundPlugin, BindPlugin, PostBindPlugin, PreBindPlugin
 from scheduler.framework.plugin_ports import BindContext, WaitingPod
 from scheduler.framework.plugin_requests import ActivatePods, AllowWaiting, RejectWaiting
@@ -161,14 +162,16 @@ def _forget(task: asyncio.Future[Any]) -> None:
 
 
 async def _contained(call: Coroutine[Any, Any, Any]) -> Any:
-    """Awaits the call. Raises RuntimeError for a SystemExit, and for a CancelledError that is not the task's own but of
-    something that the plugin awaits: it would end a background part without a word."""
+    """Awaits the call. Raises RuntimeError for what is no Exception, and for a CancelledError that is not the task's
+    own but of something that the plugin awaits: it would end a background part without a word."""
     try:
         return await call
-    except SystemExit as error:
-        raise RuntimeError(f"SystemExit: {error}") from error
+    except (Exception, KeyboardInterrupt):
+        raise
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
         raise RuntimeError("it cancelled itself") from error
+    except BaseException as error:
+        raise RuntimeError(type_and_message(error)) from error

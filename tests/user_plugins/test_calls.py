@@ -78,6 +78,7 @@ async def test_a_call_that_does_not_end_is_cut_off_after_its_limit_even_if_it_cl
         ("Bind", "nonsense", "TypeError: answered True; None, SKIP or a Refusal is wanted"),
         ("PreBind", "exit", "RuntimeError: SystemExit: 3"),
         ("PreBind", "cancel", "RuntimeError: it cancelled itself"),
+        ("PreBind", "panic", "RuntimeError: Panic: index out of bounds"),
     ],
 )
 async def test_nonsense_and_attempts_to_leave_are_failures_of_the_call_only(point: str, does: str, text: str) -> None:
