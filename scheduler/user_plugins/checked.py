@@ -138,6 +138,12 @@ def is_checked(plugin: Plugin) -> bool:
     return _MARK in vars(type(plugin))
 
 
+def written_type(plugin: Plugin) -> type[Plugin]:
+    """The plugin's class as its author wrote it: each configuration that is read derives a checked one from it."""
+    plugin_type = type(plugin)
+    return plugin_type.__bases__[0] if is_checked(plugin) else plugin_type
+
+
 def _constructor(plugin_type: type[Plugin], name: str, path: str) -> Callable[..., None]:
     def construct(self: Plugin, *arguments: Any) -> None:
         try:
