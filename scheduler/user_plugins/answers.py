@@ -108,6 +108,8 @@ def check_post_filter(answer: Any) -> None:
         raise TypeError(f"answered the nomination {_shown(nomination)}; nominate(node) or its like is wanted")
     if answer.room is not None and not isinstance(answer.room, Room):
         raise TypeError(f"answered the room {_shown(answer.room)}; None is wanted")
+    if answer.writes != ():
+        raise TypeError(f"answered the writes {_shown(answer.writes)}, which are for built-in plugins; () is wanted")
 
 
 def check_effects(answer: Any) -> None:
