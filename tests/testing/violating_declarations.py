@@ -11,7 +11,9 @@ from scheduler.framework.plugin import (
     NodeSubset,
     NormalizePlugin,
     Plugin,
+    PreBindPlugin,
     PreFilterPlugin,
+    PreFlight,
     Rows,
     Scores,
     State,
@@ -88,6 +90,16 @@ class KeysOfNothing(KeysThatRaise):
     keys = HintKeys(lambda pod: 3, lambda thing: 3)  # type: ignore[arg-type,return-value]
 
 
+class PreBindMisspelt(PreBindPlugin):
+    name = "PreBindMisspelt"
+
+    def pre_bind_pre_flight(self, state: Any, pod: Any, view: Any, node: str) -> PreFlight:
+        return PreFlight()
+
+    async def prebind(self, context: Any) -> None:
+        return None
+
+
 VIOLATING_DECLARATIONS: list[tuple[type[Plugin], str]] = [
     (NameInFragment, "fragment"),
     (NameInConcerns, "concerns"),
@@ -95,6 +107,7 @@ VIOLATING_DECLARATIONS: list[tuple[type[Plugin], str]] = [
     (FragmentReadsAText, "shape"),
     (NormalizingInPlace, "inputs"),
     (NodesWithoutAState, "answers"),
+    (PreBindMisspelt, "answers"),
     (KeysThatRaise, "raises"),
     (KeysOfNothing, "raises"),
 ]
