@@ -19,7 +19,6 @@ from scheduler.framework.plugin import (
     Plugin,
     PreBindPlugin,
     PreFilterPlugin,
-    PreFlight,
     Reads,
     State,
     Verdicts,
@@ -199,30 +198,6 @@ def test_refusals_that_are_no_tuple_are_reported_with_what_is_wanted(refusals: A
     cluster.settle()
     assert cluster.said("p")[0].startswith('running "Mine" filter plugin: TypeError: answered the refusals')
     assert cluster.said("p")[0].endswith("a tuple of Refusals is wanted")
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        PreFlight(writes=("x",)),  # type: ignore[arg-type]
-        PreFlight(wait_seconds=float("nan")),
-        PreFlight(wait_seconds="10s"),  # type: ignore[arg-type]
-        PreFlight(is_parallel=np.array([True, False])),  # type: ignore[arg-type]
-    ],
-)
-def test_a_pre_flight_of_nonsense_fails_its_pod_in_the_plugin_s_name(answer: Any) -> None:
-    class Flying(PreBindPlugin):
-        def pre_bind_pre_flight(self, state: Any, pod: Any, view: Any, node: str) -> Any:
-            return answer
-
-    cluster = cluster_with(Flying)
-    cluster.pod("p")
-    cluster.settle()
-    (note,) = cluster.said("p")
-    assert (
-        note.startswith('running PreBindPreFlight plugin "Mine"')
-        and "PreFlight() or PreFlight(is_parallel=True)" in note
-    )
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
