@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduler.cluster.effects import Effect
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
-from scheduler.framework.plugin import NodeSubset, Permitted, PreFlight, Rows, State, Verdicts, Wait
+from scheduler.framework.plugin import Finding, NodeSubset, Permitted, PreFlight, Rows, State, Verdicts, Wait
 from scheduler.framework.plugin_requests import ActivatePods, PluginRequest, RejectWaiting
 from scheduler.framework.post_filter import Nomination, PostFilterAnswer, Room
 from scheduler.messages.status import SKIP, Code, Refusal, Skip
@@ -199,6 +199,18 @@ def check_events(answer: Any) -> None:
             raise TypeError(f"answered a registration of {_shown(one.event)}; a ClusterEvent is wanted")
         if not isinstance(one.event.resource, Resource) or not isinstance(one.event.action, Action):
             raise TypeError(f"answered a registration of {_shown(one.event)}; a Resource and an Action are wanted")
+
+
+def check_findings(answer: Any) -> None:
+    """Checks an answer of ``findings`` or ``why_not``, which pages show."""
+    if not isinstance(answer, tuple) or not all(isinstance(one, Finding) for one in answer):
+        raise TypeError(f"answered {_shown(answer)}; a tuple of Findings is wanted")
+    for one in answer:
+        texts = (one.nodes, one.lines)
+        if not isinstance(one.count, int) or not all(
+            isinstance(each, tuple) and all(map(_is_text, each)) for each in texts
+        ):
+            raise TypeError(f"answered {_shown(one)}; a Finding of a number and tuples of texts is wanted")
 
 
 def check_hint(answer: Any) -> None:

@@ -6,14 +6,17 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import structlog
 
+from scheduler.engine.explain import pod_page
 from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
 from scheduler.framework.per_node import PerNodeFilter
 from scheduler.framework.plugin import (
     FilterPlugin,
+    Finding,
     NodeSubset,
     NormalizePlugin,
     Plugin,
@@ -198,6 +201,29 @@ def test_refusals_that_are_no_tuple_are_reported_with_what_is_wanted(refusals: A
     cluster.settle()
     assert cluster.said("p")[0].startswith('running "Mine" filter plugin: TypeError: answered the refusals')
     assert cluster.said("p")[0].endswith("a tuple of Refusals is wanted")
+
+
+def leaving(*_asked: Any) -> Any:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize("method", ["findings", "why_not"])
+@pytest.mark.parametrize(
+    ("answered", "text"),
+    [
+        (lambda *_: None, "TypeError: answered None; a tuple of Findings is wanted"),
+        (lambda *_: ("a line",), "TypeError: answered ('a line',); a tuple of Findings is wanted"),
+        (lambda *_: (Finding(1, ("a",), "a line"),), "a Finding of a number and tuples of texts is wanted"),  # type: ignore[arg-type]
+        (leaving, "RuntimeError: SystemExit: 3"),
+    ],
+)
+def test_nonsense_for_the_page_of_a_pod_is_a_line_on_it(method: str, answered: Any, text: str) -> None:
+    plugin = type("Telling", (PerNodeFilter,), {"filter_one": staticmethod(refusing), method: answered})
+    cluster = cluster_with(plugin)
+    cluster.pod("p", labels={"odd": ""})
+    cluster.settle()
+    page = msgspec.json.encode(pod_page(cluster.engine, "default/p", cluster.now)).decode()
+    assert "no details: " in page and text in page
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
