@@ -115,7 +115,9 @@ def message_of(error: BaseException) -> str:
     of a surrogate pair in it."""
     try:
         text = str(error)
-    except Exception as fault:  # noqa: BLE001 - whatever is wrong with it, what it is about has to go on
+    except KeyboardInterrupt:
+        raise
+    except BaseException as fault:  # noqa: BLE001 - whatever is wrong with it, what it is about has to go on
         return f"its text can't be made: {type(fault).__name__}"
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 

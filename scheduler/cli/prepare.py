@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scheduler.cli.config_warnings import names_of_no_plugin
+from scheduler.cli.config_warnings import args_of_no_use, names_of_no_plugin
 from scheduler.cli.flags import StatedFlags
 from scheduler.cli.input_file import read_input
 from scheduler.cli.shell_settings import leader_election_of, logs_of, operator_of, record_of, serving_of, shell_settings
@@ -83,7 +83,7 @@ def prepare(flags: StatedFlags) -> Prepared:
         record=record,
         configuration_text=text or b"",
     )
-    warnings = flags.warnings + gates.warnings + warnings_of(configuration)
+    warnings = flags.warnings + gates.warnings + warnings_of(configuration, profiles)
     if serving.port and serving.certificate is None and serving.access is not None:
         warnings += ("the pages, and the tokens of those who ask for them, go over the network in plain text",)
     if settings.is_shadow:
@@ -112,14 +112,15 @@ def examine_with_flags(
     return examine(text, own_namespace=own_namespace(), gates=gates, adjust=lambda stated: with_flags(stated, flags))
 
 
-def warnings_of(configuration: Configuration) -> tuple[str, ...]:
-    """Warnings about valid settings that are probably mistakes."""
+def warnings_of(configuration: Configuration, profiles: Mapping[str, Profile]) -> tuple[str, ...]:
+    """Warnings about valid settings that are probably mistakes. ``profiles``: made from the configuration."""
     unverified = tuple(
         f"extenders[{number}]: HTTPS to {extender.url_prefix} is not verified, since no certificate authority is stated"
         for number, extender in enumerate(configuration.kube.extenders)
         if extender.enable_https and is_unverified(extender)
     )
-    return configuration.warnings + names_of_no_plugin(configuration) + unverified
+    useless = names_of_no_plugin(configuration) + args_of_no_use(configuration, profiles)
+    return configuration.warnings + useless + unverified
 
 
 def _plugin_classes(flags: StatedFlags, faults: list[Fault]) -> PluginClasses:

@@ -22,6 +22,8 @@ from scheduler.config.feature_gates import parse_feature_gates
 from scheduler.config.loading import Configuration, load, write_config
 from scheduler.config.own_version import own_version
 from scheduler.controller.record.segments import About, Damaged, Segment, segments_in
+from scheduler.controller.report.log_settings import LogSettings
+from scheduler.controller.report.logs import configure_logs
 from scheduler.engine.engine import Engine
 from scheduler.engine.recording.checkpoint import CORE, CheckpointError
 from scheduler.engine.recording.door import Beginning, StatedConfiguration
@@ -328,7 +330,10 @@ def _moment(paths: list[Path], maker: Maker, until: Until | None) -> Moment:
 
 
 def classes_of(folder: str) -> PluginClasses:
-    """The plugins in a folder; "" for none. Raises ConfigurationError for a folder that is none."""
+    """The plugins in a folder, which decide in this process; "" for none. Raises ConfigurationError for a folder that
+    is none."""
+    # What is logged of them must not be amid the answer, which may be JSON.
+    configure_logs(LogSettings(format="text"), sys.stderr)
     return PluginClasses(PluginSources(plugin_folder(folder, "")))
 
 

@@ -14,9 +14,11 @@ from scheduler.controller.write.client import ApiClient
 from scheduler.engine.engine import Engine
 from scheduler.engine.engine_settings import EngineSettings
 from scheduler.errors import ConfigurationError, Fault
+from scheduler.framework.plugin import QueueSortPlugin
 from scheduler.framework.profile import Profile
 from scheduler.messages.now import Now
 from scheduler.user_plugins.calls import background_calls, plugin_calls
+from scheduler.user_plugins.checked import written_type
 
 Replace = Callable[[Configuration, Mapping[str, Profile], EngineSettings, Now], bool]
 """Puts profiles and settings in force, which were made from the configuration; False: not possible now."""
@@ -45,8 +47,8 @@ def new_configuration(
         faults.append(Fault("extenders", "can't change while running: start again"))
     if configuration.tandem.groups != started_with.tandem.groups:
         faults.append(Fault("groups", "can't change while running: start again"))
-    sort = next(iter(profiles.values())).queue_sort
-    if type(sort) is not type(next(iter(engine.profiles.values())).queue_sort):
+    sort, before = (next(iter(each.values())).queue_sort for each in (profiles, engine.profiles))
+    if _order_of(sort) != _order_of(before):
         faults.append(Fault("profiles", f"queueSort {sort.name} can't take over while running: start again"))
     if faults:
         raise ConfigurationError(faults)
@@ -69,6 +71,12 @@ def new_configuration(
         tandem.configuration_document(configuration.tandem),
         lambda: _abandoned(engine, profiles.keys()),
     )
+
+
+def _order_of(sort: QueueSortPlugin) -> tuple[object, ...]:
+    """What the order of the queue comes from: the plugin of the start goes on sorting."""
+    # A plugin that does not call the constructor of its base has no args.
+    return written_type(sort), getattr(sort, "args", None)
 
 
 def _abandoned(engine: Engine, names: Collection[str]) -> dict[str, int]:

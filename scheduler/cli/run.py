@@ -182,7 +182,7 @@ class _Reconfiguring:
             configuration,
             profiles,
             self._client_for_plugins,
-            warnings_of(configuration),
+            warnings_of(configuration, profiles),
             self._replace,
         )
 

@@ -62,7 +62,8 @@ class WaitingPod(Struct, frozen=True):
 
 
 class PluginHandle(Protocol):
-    """What a ``BackgroundPlugin`` may ask and do, on the event loop.
+    """What a ``BackgroundPlugin`` may ask and do: on the event loop, ``allow``, ``reject`` and ``activate`` also from a
+    thread of its own.
 
     Requests are carried out in their order, soon after the call: until then ``waiting_pods`` has the pod still. One
     that names no pod, or has no text for a message, is a TypeError.

@@ -11,7 +11,7 @@ from scheduler.config.args import args_path, decode_args
 from scheduler.config.plugin_sets import Expansion, Implements, expand
 from scheduler.config.points import Point
 from scheduler.config.types import ProfileConfiguration
-from scheduler.errors import ConfigurationError, Fault
+from scheduler.errors import ConfigurationError, Fault, type_and_message
 from scheduler.framework.placements import PlacementGeneratePlugin, PlacementScorePlugin
 from scheduler.framework.plugin import (
     BindPlugin,
@@ -265,7 +265,10 @@ def _arguments(
         len(configuration.plugin_config),
     )
     path = args_path(index, place)
-    args, found = decode_args(plugin_type.Args, configuration.args_of(plugin_type.name), path, plugin_type.name)
+    try:
+        args, found = decode_args(plugin_type.Args, configuration.args_of(plugin_type.name), path, plugin_type.name)
+    except Exception as error:  # noqa: BLE001 - of a user plugin's Struct: its annotations, defaults or __post_init__
+        args, found = None, (Fault(path, f"{plugin_type.Args.__name__}: {type_and_message(error)}"),)
     if args is not None:
         found = tuple(Fault(*pair) for pair in plugin_type.validate_args(args, path))
     faults.extend(found)

@@ -11,14 +11,16 @@ from scheduler.framework.plugin import (
     Plugin,
     PreBindPlugin,
     PreFilterPlugin,
+    PreFlight,
     ReservePlugin,
     State,
 )
 from scheduler.messages.status import Refusal
 from scheduler.testing.clusters import World
 from scheduler.testing.questions import pre_filter_answer, refusal_of_row
-from scheduler.testing.violations import asked
+from scheduler.testing.violations import ContractViolation, asked
 from scheduler.user_plugins import answers
+from scheduler.user_plugins.shape import defines
 
 MAX_NODES = 3
 """Nodes that are tried for a pod."""
@@ -65,6 +67,10 @@ def _ask(plugin: Plugin, state: State | None, pod: PodInfo, view: View, node: st
         asked(plugin, f"permit {where}", lambda: plugin.permit(state, pod, view, node), answers.check_permit)
     if isinstance(plugin, PreBindPlugin):
         what = f"pre_bind_pre_flight {where}"
-        asked(plugin, what, lambda: plugin.pre_bind_pre_flight(state, pod, view, node), answers.check_pre_flight)
+        flight = asked(
+            plugin, what, lambda: plugin.pre_bind_pre_flight(state, pod, view, node), answers.check_pre_flight
+        )
+        if isinstance(flight, PreFlight) and not defines(type(plugin), PreBindPlugin, "pre_bind"):
+            raise ContractViolation(plugin.name, "answers", f"{what} answered a PreFlight, and there is no pre_bind")
     if isinstance(plugin, ReservePlugin):
         asked(plugin, f"unreserve {where}", lambda: plugin.unreserve(state, pod, view, node), answers.check_effects)

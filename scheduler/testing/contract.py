@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from random import Random
 from typing import Any
 
@@ -12,6 +12,7 @@ from scheduler.cluster.pod_info import PodInfo
 from scheduler.cluster.view import View
 from scheduler.framework.plugin import (
     FilterPlugin,
+    FragmentReads,
     NodeSubset,
     Plugin,
     PreFilterPlugin,
@@ -20,7 +21,7 @@ from scheduler.framework.plugin import (
 )
 from scheduler.messages.status import SKIP, Refusal
 from scheduler.testing.chosen import check_chosen
-from scheduler.testing.clusters import Cluster, World, usual_clusters
+from scheduler.testing.clusters import Cluster, World, twin, usual_clusters
 from scheduler.testing.hints import check_hints
 from scheduler.testing.questions import columns_of, filter_answers, pre_filter_answer, score_answers
 from scheduler.testing.sharing import check_sharing
@@ -42,7 +43,8 @@ def check_contract(
     * ``range``, ``normalize``: final scores are 0 to 100; equal raw scores become equal ones, alone or among others.
     * ``repeatable``: the same call has the same answer, also after calls for other pods.
     * ``inputs``: the plugin mutates none of its arguments.
-    * ``concerns``: a pod that does not concern the plugin is skipped by its PreFilter and PreScore.
+    * ``concerns``: a pod that does not concern the plugin is skipped by its PreFilter and PreScore; what is said of a
+      pod does not come from its name, UID, resourceVersion or status.
     * ``with_pod``: a State with a pod added or removed answers as a new one would for the changed cluster.
     * ``fragment``, ``reads``: pods with equal fragments have equal answers, and through ``changes`` random changes of
       the cluster the answers of the class cache equal those of a fresh evaluation.
@@ -104,18 +106,44 @@ def _all_answers(plugin: Plugin, pod: PodInfo, view: View) -> tuple[Any, ...]:
         found.append(score_answers(plugin, pod, view))
     _check_concerns(plugin, pod, view)
     if Reads.UNDECLARED not in plugin.reads and defines(type(plugin), Plugin, "fragment"):
-        found.append(asked(plugin, "fragment", lambda: plugin.fragment(pod, view), answers.check_fragment))
+        found.append(_fragment(plugin, pod, view))
+        if plugin.fragment_reads is FragmentReads.TEMPLATE and _fragment(plugin, _double(pod), view) != found[-1]:
+            message = (
+                f"the fragment of pod {pod.name} differs for a pod of the same template: declare FragmentReads.POD"
+            )
+            raise ContractViolation(plugin.name, "fragment", message)
     return tuple(found)
 
 
+def _fragment(plugin: Plugin, pod: PodInfo, view: View) -> Hashable:
+    found: Hashable = asked(plugin, "fragment", lambda: plugin.fragment(pod, view), answers.check_fragment)
+    return found
+
+
+def _double(pod: PodInfo) -> PodInfo:
+    """A pod of the same template, which differs in all else."""
+    other = twin(pod.pod, f"{pod.name}-twin")
+    status = msgspec.structs.replace(other.status, nominated_node_name="contract-test")
+    metadata = msgspec.structs.replace(other.metadata, resource_version=f"{other.metadata.resource_version}1")
+    return PodInfo(msgspec.structs.replace(other, metadata=metadata, status=status))
+
+
 def _check_concerns(plugin: Plugin, pod: PodInfo, view: View) -> None:
-    if asked(plugin, f"concerns of pod {pod.name}", lambda: plugin.concerns(pod)):
+    is_concerned, and_its_like = (_concerns(plugin, each) for each in (pod, _double(pod)))
+    if is_concerned is not and_its_like:
+        message = f"whether pod {pod.name} concerns it depends on the pod's name, UID, resourceVersion or status"
+        raise ContractViolation(plugin.name, "concerns", message)
+    if is_concerned:
         return
     skips_filter = not isinstance(plugin, PreFilterPlugin) or pre_filter_answer(plugin, pod, view) is SKIP
     skips_score = not isinstance(plugin, ScorePlugin) or score_answers(plugin, pod, view) is None
     if not (skips_filter and skips_score):
         message = f"it says that pod {pod.name} does not concern it, but does not skip the pod"
         raise ContractViolation(plugin.name, "concerns", message)
+
+
+def _concerns(plugin: Plugin, pod: PodInfo) -> bool:
+    return bool(asked(plugin, f"concerns of pod {pod.name}", lambda: plugin.concerns(pod), answers.check_truth))
 
 
 def _picture(view: View) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ that the pod wants, so their answer must be QueueSkip.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from functools import partial
 from typing import Any
 
 from scheduler.cluster.pod_info import PodInfo
@@ -57,12 +58,17 @@ def check_hints(plugin: Plugin, cluster: Cluster) -> None:
 
 def _check_keys(plugin: Plugin, keys: HintKeys, pod: PodInfo, old: Any, new: Any) -> None:
     """Raises ContractViolation unless the keys lead from the event to the pod that its hint would queue."""
-    wanted = keys.wanted(pod)
-    offered = [keys.offered(thing) for thing in (old, new) if thing is not None]
-    if wanted is None or None in offered or pod.uid in [thing.uid for thing in (old, new) if thing is not None]:
+    things = [thing for thing in (old, new) if thing is not None]
+    wanted = asked(plugin, f"the keys of pod {pod.name}", lambda: keys.wanted(pod))
+    offered = [asked(plugin, "the keys of an object", partial(keys.offered, thing)) for thing in things]
+    if wanted is None or None in offered or pod.uid in [thing.uid for thing in things]:
         return
-    found = {key for each in offered if each is not None for key in each}
-    if not any(all(not found.isdisjoint(keys) for keys in condition) for condition in wanted):
+
+    def lead() -> bool:
+        return any(all(not found.isdisjoint(keys) for keys in condition) for condition in wanted)
+
+    found = asked(plugin, "the keys of an object", lambda: {key for each in offered for key in each or ()})
+    if not asked(plugin, f"the keys of pod {pod.name}", lead):
         message = (
             f"the hint would queue pod {pod.name} for an event that offers none of its keys: {sorted(map(str, found))}"
         )
@@ -77,11 +83,8 @@ def _facet(plugin: Plugin, facet: Facet, thing: Any) -> Hashable:
 
 
 def _hint(plugin: Plugin, hint: Any, pod: PodInfo, old: Any, new: Any) -> Hint:
-    def check(answer: Any) -> None:
-        if not isinstance(answer, Hint):
-            raise TypeError(f"answered {answer!r}; a Hint is wanted")
-
-    found: Hint = asked(plugin, f"a hint about pod {pod.name}", lambda: hint(pod, old, new), check)
+    what = f"a hint about pod {pod.name}"
+    found: Hint = asked(plugin, what, lambda: hint(pod, old, new), answers.check_hint)
     return found
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from scheduler.errors import message_of, type_and_message
+
 Answer = TypeVar("Answer")
 
 
@@ -22,11 +24,13 @@ def asked(plugin: Any, what: str, call: Callable[[], Answer], check: Callable[[A
         answer = call()
     except ContractViolation:
         raise
-    except Exception as error:
-        raise ContractViolation(plugin.name, "raises", f"{what} raised {type(error).__name__}: {error}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise ContractViolation(plugin.name, "raises", f"{what} raised {type_and_message(error)}") from error
     if check is not None:
         try:
             check(answer)
-        except (TypeError, ValueError) as error:
-            raise ContractViolation(plugin.name, "answers", f"{what} {error}") from error
+        except Exception as error:
+            raise ContractViolation(plugin.name, "answers", f"{what} {message_of(error)}") from error
     return answer

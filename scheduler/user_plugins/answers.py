@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from scheduler.cluster.effects import Effect
-from scheduler.framework.events import EventRegistration
-from scheduler.framework.plugin import NodeSubset, Permitted, PreFlight, Rows, State, Verdicts, Wait
+from scheduler.framework.events import Action, ClusterEvent, EventRegistration, Hint, Resource
+from scheduler.framework.plugin import Finding, NodeSubset, Permitted, PreFlight, Rows, State, Verdicts, Wait
 from scheduler.framework.plugin_requests import ActivatePods, PluginRequest, RejectWaiting
 from scheduler.framework.post_filter import Nomination, PostFilterAnswer, Room
 from scheduler.framework.sort_keys import SortKey
@@ -27,6 +27,8 @@ def check_refusal(refusal: Any, wanted: str = "None or a Refusal") -> None:
     """Checks that a refusal's code refuses (not SUCCESS, SKIP or WAIT) and that its reasons are Unicode texts."""
     if not isinstance(refusal, Refusal):
         raise TypeError(f"answered {_shown(refusal)}; {wanted} is wanted")
+    if not isinstance(refusal.code, Code):
+        raise TypeError(f"answered a Refusal whose code is {_shown(refusal.code)}; a Code is wanted")
     if refusal.code not in _REFUSING:
         raise ValueError(f"answered a Refusal with the code {refusal.code.value}, which refuses nothing")
     if not isinstance(refusal.reasons, tuple) or not all(map(_is_text, refusal.reasons)):
@@ -51,14 +53,16 @@ def check_verdicts(answer: Any, rows: Rows, size: int) -> None:
         return
     if not isinstance(answer, Verdicts):
         raise TypeError(f"answered {_shown(answer)}; Verdicts or None is wanted")
-    codes = answer.codes
+    codes, refusals = answer.codes, answer.refusals
+    if not isinstance(refusals, tuple | list):
+        raise TypeError(f"answered the refusals {_shown(refusals)}; a tuple of Refusals is wanted")
     _check_array(codes, np.dtype(np.int16), row_count(rows, size), "codes")
     if len(codes):
         low, high = int(codes.min()), int(codes.max())
-        if low < 0 or high > len(answer.refusals):
+        if low < 0 or high > len(refusals):
             wrong = low if low < 0 else high
-            raise ValueError(f"answered the code {wrong}, but has {len(answer.refusals)} refusals (codes count from 1)")
-    for refusal in answer.refusals:
+            raise ValueError(f"answered the code {wrong}, but has {len(refusals)} refusals (codes count from 1)")
+    for refusal in refusals:
         check_refusal(refusal, "a tuple of Refusals")
 
 
@@ -102,11 +106,17 @@ def check_few_scores(answer: Any, count: int) -> None:
 def check_state(answer: Any) -> None:
     """Checks an answer of ``pre_filter`` or ``pre_score``."""
     if isinstance(answer, NodeSubset):
-        if not isinstance(answer.names, frozenset):
+        # One name stands for all of them: to look at thousands would take longer than all else about the pod.
+        if not isinstance(answer.names, frozenset) or not isinstance(next(iter(answer.names), ""), str):
             raise TypeError(f"answered a NodeSubset of {_shown(answer.names)}; a frozenset of names is wanted")
+        if not isinstance(answer.inner, State):
+            raise TypeError(f"answered a NodeSubset with the state {_shown(answer.inner)}; a State is wanted")
+        _check_size(answer.inner)
     elif isinstance(answer, Refusal):
         check_refusal(answer)
-    elif not isinstance(answer, State) and answer is not SKIP:
+    elif isinstance(answer, State):
+        _check_size(answer)
+    elif answer is not SKIP:
         raise TypeError(f"answered {_shown(answer)}; a State, SKIP or a Refusal is wanted")
 
 
@@ -119,6 +129,8 @@ def check_post_filter(answer: Any) -> None:
         raise TypeError(f"answered the nomination {_shown(nomination)}; nominate(node) or its like is wanted")
     if answer.room is not None and not isinstance(answer.room, Room):
         raise TypeError(f"answered the room {_shown(answer.room)}; None is wanted")
+    if answer.writes != ():
+        raise TypeError(f"answered the writes {_shown(answer.writes)}, which are for built-in plugins; () is wanted")
 
 
 def check_effects(answer: Any) -> None:
@@ -202,6 +214,36 @@ def check_uids(answer: Any) -> None:
 def check_events(answer: Any) -> None:
     if not isinstance(answer, tuple) or not all(isinstance(one, EventRegistration) for one in answer):
         raise TypeError(f"answered {_shown(answer)}; a tuple of EventRegistrations is wanted")
+    for one in answer:
+        if not isinstance(one.event, ClusterEvent):
+            raise TypeError(f"answered a registration of {_shown(one.event)}; a ClusterEvent is wanted")
+        if not isinstance(one.event.resource, Resource) or not isinstance(one.event.action, Action):
+            raise TypeError(f"answered a registration of {_shown(one.event)}; a Resource and an Action are wanted")
+
+
+def check_findings(answer: Any) -> None:
+    """Checks an answer of ``findings`` or ``why_not``, which pages show."""
+    if not isinstance(answer, tuple) or not all(isinstance(one, Finding) for one in answer):
+        raise TypeError(f"answered {_shown(answer)}; a tuple of Findings is wanted")
+    for one in answer:
+        texts = (one.nodes, one.lines)
+        if not isinstance(one.count, int) or not all(
+            isinstance(each, tuple) and all(map(_is_text, each)) for each in texts
+        ):
+            raise TypeError(f"answered {_shown(one)}; a Finding of a number and tuples of texts is wanted")
+
+
+def check_hint(answer: Any) -> None:
+    """Checks an answer of a queueing hint."""
+    if not isinstance(answer, Hint):
+        raise TypeError(f"answered {_shown(answer)}; a Hint is wanted")
+
+
+def _check_size(state: State) -> None:
+    """Checks the size of a State, which is read later, as another pod is tried."""
+    size: Any = state.nbytes
+    if not isinstance(size, int | np.integer) or size < 0:
+        raise TypeError(f"answered a State whose nbytes is {_shown(size)}; a property with a whole number is wanted")
 
 
 def _check_list(answer: Any, count: int, wanted: str) -> None:

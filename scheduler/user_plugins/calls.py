@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,6 +13,7 @@ from scheduler.controller.calls.background import BackgroundCall, PluginInbox
 from scheduler.controller.calls.plugin_calls import PluginCall
 from scheduler.controller.report.plugin_watch import watched
 from scheduler.controller.write.client import ApiClient
+from scheduler.errors import type_and_message
 from scheduler.framework.plugin import BackgroundPlugin, BindPlugin, PostBindPlugin, PreBindPlugin
 from scheduler.framework.plugin_ports import BindContext, WaitingPod
 from scheduler.framework.plugin_requests import ActivatePods, AllowWaiting, RejectWaiting
@@ -72,12 +74,15 @@ def plugin_calls(
 
 
 class Handle:
-    """What one background part may ask and do (``PluginHandle``). Raises TypeError for what names no pod."""
+    """What one background part may ask and do (``PluginHandle``). Made on the event loop. Raises TypeError for what
+    names no pod."""
 
     def __init__(self, plugin: str, client: ApiClient, inbox: PluginInbox) -> None:
         self._plugin = plugin
         self._client = client
         self._inbox = inbox
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
 
     @property
     def client(self) -> ApiClient:
@@ -88,15 +93,22 @@ class Handle:
 
     def allow(self, uid: str) -> None:
         check_requests((AllowWaiting(uid),))
-        self._inbox.feed(PermitDecided(uid, self._plugin, True))
+        self._feed(PermitDecided(uid, self._plugin, True))
 
     def reject(self, uid: str, message: str = "") -> None:
         check_requests((RejectWaiting(uid, message),))
-        self._inbox.feed(PermitDecided(uid, self._plugin, False, message))
+        self._feed(PermitDecided(uid, self._plugin, False, message))
 
     def activate(self, *keys: str) -> None:
         check_requests((ActivatePods(keys),))
-        self._inbox.feed(PodsActivated(keys))
+        self._feed(PodsActivated(keys))
+
+    def _feed(self, decision: PermitDecided | PodsActivated) -> None:
+        if threading.get_ident() == self._thread:
+            self._inbox.feed(decision)
+        else:
+            # From asyncio.to_thread, say: a loop that sleeps would notice it at its next deadline only.
+            self._loop.call_soon_threadsafe(self._inbox.feed, decision)
 
 
 def background_calls(
@@ -161,14 +173,16 @@ def _forget(task: asyncio.Future[Any]) -> None:
 
 
 async def _contained(call: Coroutine[Any, Any, Any]) -> Any:
-    """Awaits the call. Raises RuntimeError for a SystemExit, and for a CancelledError that is not the task's own but of
-    something that the plugin awaits: it would end a background part without a word."""
+    """Awaits the call. Raises RuntimeError for what is no Exception, and for a CancelledError that is not the task's
+    own but of something that the plugin awaits: it would end a background part without a word."""
     try:
         return await call
-    except SystemExit as error:
-        raise RuntimeError(f"SystemExit: {error}") from error
+    except (Exception, KeyboardInterrupt):
+        raise
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
         raise RuntimeError("it cancelled itself") from error
+    except BaseException as error:
+        raise RuntimeError(type_and_message(error)) from error

@@ -6,8 +6,8 @@ subclass, created when the plugin is loaded, so the framework sees an ordinary p
 
 from __future__ import annotations
 
-import asyncio
 import functools
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -31,17 +31,15 @@ from scheduler.framework.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
+from scheduler.framework.plugin_ports import CalledInShell
 from scheduler.framework.post_filter import PostFilterContext, PostFilterPlugin
 from scheduler.framework.sort_keys import SortKey
 from scheduler.messages.status import failure
 from scheduler.user_plugins import answers
-from scheduler.user_plugins.shape import defines
+from scheduler.user_plugins.shape import defines, limit_fault
 
 Check = Callable[[Any, tuple[Any, ...]], None]
 """``check(answer, arguments)``; raises TypeError or ValueError."""
-
-STRAY: Final = (SystemExit, asyncio.CancelledError, GeneratorExit)
-"""Exceptions of a plugin that are no Exception: they would end the process, or the task in which the engine runs."""
 
 _MARK: Final = "is_checked_subclass"
 
@@ -50,6 +48,7 @@ _CHECKS: Final[tuple[tuple[type[Plugin], str, Check], ...]] = (
     (Plugin, "fragment_stamp", lambda answer, _: answers.check_fragment(answer)),
     (Plugin, "stamp", lambda answer, _: answers.check_fragment(answer)),
     (Plugin, "concerns", lambda answer, _: answers.check_truth(answer)),
+    (Plugin, "findings", lambda answer, _: answers.check_findings(answer)),
     (Plugin, "events", lambda answer, _: answers.check_events(answer)),
     (PreEnqueuePlugin, "pre_enqueue", lambda answer, _: answers.check_optional_refusal(answer)),
     (PreEnqueuePlugin, "held_back", lambda answer, _: answers.check_uids(answer)),
@@ -58,6 +57,7 @@ _CHECKS: Final[tuple[tuple[type[Plugin], str, Check], ...]] = (
     (FilterPlugin, "filter", lambda answer, asked: answers.check_verdicts(answer, asked[3], asked[2].table.size)),
     (FilterPlugin, "filter_row", lambda answer, _: answers.check_optional_refusal(answer)),
     (FilterPlugin, "filter_few", lambda answer, asked: answers.check_few_refusals(answer, len(asked[3]))),
+    (FilterPlugin, "why_not", lambda answer, _: answers.check_findings(answer)),
     (PerNodeFilter, "filter_one", lambda answer, _: answers.check_optional_refusal(answer)),
     (PostFilterPlugin, "post_filter", lambda answer, _: answers.check_post_filter(answer)),
     (PreScorePlugin, "pre_score", lambda answer, _: answers.check_state(answer)),
@@ -117,22 +117,24 @@ def checked(plugin_type: type[Plugin], name: str, path: str) -> type[Plugin]:
     members["validate_args"] = _validation(plugin_type)
     for base, method, check in _CHECKS:
         if defines(plugin_type, base, method):
-            members[method] = _checking(getattr(plugin_type, method), check)
+            members[method] = _checking(_method(plugin_type, method), check)
     if defines(plugin_type, ScorePlugin, "score"):
         members["score"] = _owning(members["score"])
     if issubclass(plugin_type, QueueSortPlugin):
-        members["sort_key"] = _sorting(plugin_type.sort_key, name)
+        members["sort_key"] = _sorting(_method(plugin_type, "sort_key"), name)
+    if defines(plugin_type, NormalizePlugin, "normalize"):
+        members["normalize"] = _lending(members["normalize"])
     for base, method, check in _FAILING:
         if defines(plugin_type, base, method):
-            members[method] = _failing(getattr(plugin_type, method), check, name, method.title())
+            members[method] = _failing(_method(plugin_type, method), check, name, method.title())
     for base, method, point in _WATCHED:
         if method in members or (issubclass(plugin_type, base) and method in ("filter", "score")):
-            members[method] = _watching(members.get(method) or getattr(plugin_type, method), name, point)
+            members[method] = _watching(members.get(method) or _method(plugin_type, method), name, point)
     if "fragment_stamp" in members:
         members["fragment_stamp"] = _naming(members["fragment_stamp"], name)
-    members["events"] = _watching_hints(members.get("events") or plugin_type.events, name)
+    members["events"] = _watching_hints(members.get("events") or _method(plugin_type, "events"), name)
     if issubclass(plugin_type, ReservePlugin):
-        members["unreserve"] = _watching(_never_failing(plugin_type.unreserve, name), name, "Unreserve")
+        members["unreserve"] = _watching(_never_failing(_method(plugin_type, "unreserve"), name), name, "Unreserve")
     return type(plugin_type.__name__, (plugin_type,), members)
 
 
@@ -141,12 +143,25 @@ def is_checked(plugin: Plugin) -> bool:
     return _MARK in vars(type(plugin))
 
 
+def written_type(plugin: Plugin) -> type[Plugin]:
+    """The plugin's class as its author wrote it: each configuration that is read derives a checked one from it."""
+    plugin_type = type(plugin)
+    return plugin_type.__bases__[0] if is_checked(plugin) else plugin_type
+
+
 def _constructor(plugin_type: type[Plugin], name: str, path: str) -> Callable[..., None]:
     def construct(self: Plugin, *arguments: Any) -> None:
         try:
             plugin_type.__init__(self, *arguments)
+            # The configuration names the plugin; one that names itself would have no answers under its own name.
+            vars(self).pop("name", None)
+            wrong = limit_fault(self.time_limit_seconds) if isinstance(self, CalledInShell) else ""
+            if wrong:
+                raise ValueError(wrong)
             self.events()
-        except (Exception, *STRAY) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             text = f'initializing plugin "{name}": {type_and_message(error)}'
             raise ConfigurationError([Fault(path, text)]) from error
 
@@ -157,22 +172,35 @@ def _validation(plugin_type: type[Plugin]) -> Any:
     def validate_args(_: type[Plugin], args: Any, path: str) -> tuple[tuple[str, str], ...]:
         try:
             return tuple((str(place), str(text)) for place, text in plugin_type.validate_args(args, path))
-        except (Exception, *STRAY) as error:  # noqa: BLE001 - any error of the plugin is reported as a fault of its args
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - any error of the plugin is reported as a fault of its args
             return ((path, type_and_message(error)),)
 
     return classmethod(validate_args)
 
 
-def _checking(method: Callable[..., Any], check: Check) -> Callable[..., Any]:
-    contained = _contained(method)
+def _method(plugin_type: type[Plugin], name: str) -> Callable[..., Any]:
+    """The method as a function that takes the plugin first, whatever kind of method its author wrote."""
+    written: Any = inspect.getattr_static(plugin_type, name)
+    if inspect.isfunction(written):
+        return written
 
+    @functools.wraps(getattr(plugin_type, name))
+    def call(self: Plugin, *asked: Any) -> Any:
+        return getattr(super(type(self), self), name)(*asked)
+
+    return call
+
+
+def _checking(method: Callable[..., Any], check: Check) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(self: Plugin, *asked: Any) -> Any:
-        answer = contained(self, *asked)
+        answer = method(self, *asked)
         check(answer, asked)
         return answer
 
-    return call
+    return _contained(call)
 
 
 def _watching(method: Callable[..., Any], name: str, point: str) -> Callable[..., Any]:
@@ -223,7 +251,9 @@ def _watching_hint(registration: EventRegistration, name: str) -> EventRegistrat
     def call(pod: Any, old: Any, new: Any) -> Hint:
         began = PLUGIN_WATCH.begin()
         try:
-            return hint(pod, old, new)
+            answer = hint(pod, old, new)
+            answers.check_hint(answer)
+            return answer
         except Exception as error:
             PLUGIN_WATCH.raised(error, name, "QueueingHint", pod.key)
             raise
@@ -250,7 +280,10 @@ def _contained(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*asked: Any) -> Any:
         try:
             return function(*asked)
-        except STRAY as error:
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            # It would end the process, or the task in which the engine runs.
             raise RuntimeError(type_and_message(error)) from error
 
     return call
@@ -264,9 +297,17 @@ def _pod_of(asked: tuple[Any, ...]) -> str:
 def _owning(score: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(score)
     def call(self: Plugin, *asked: Any) -> Any:
-        scores = score(self, *asked)
-        # A numpy view may be one of the table's columns, and would change while the class cache holds it.
-        return scores if scores.base is None else scores.copy()
+        # The class cache holds it, and one of the table's columns or the plugin's own, used again, would change.
+        return score(self, *asked).copy()
+
+    return call
+
+
+def _lending(normalize: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(normalize)
+    def call(self: Plugin, state: Any, scores: Any, *asked: Any) -> Any:
+        # The class cache goes on using its own: a plugin that normalises in place would change them.
+        return normalize(self, state, scores.copy(), *asked)
 
     return call
 

@@ -19,7 +19,7 @@ from scheduler.config.points import Plugins
 from scheduler.config.tandem import UserPlugin
 from scheduler.errors import ConfigurationError, Fault, type_and_message
 from scheduler.framework.plugin import Plugin
-from scheduler.user_plugins.checked import STRAY, checked
+from scheduler.user_plugins.checked import checked
 from scheduler.user_plugins.shape import Unloadable, faults_of
 from scheduler.user_plugins.sources import PluginSources
 
@@ -67,7 +67,7 @@ def load_user_plugins(
     for index, entry in enumerate(configured):
         path = f"plugins[{index}]"
         try:
-            found[entry.name] = checked(classes.at(entry.path), entry.name, path)
+            found[entry.name] = _wrapped(classes.at(entry.path), entry.name, path)
         except Unloadable as error:
             faults.append(invalid(f"{path}.path", entry.path, str(error)))
     named = (name for plugins in enabled for name in _names(plugins))
@@ -96,12 +96,19 @@ def class_at(path: str) -> type[Plugin]:
         if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise Unloadable(f"there is no module {error.name}") from error
         raise Unloadable(f"importing {module_name} failed: {error}") from error
-    except (Exception, *STRAY) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise Unloadable(f"importing {module_name} failed: {type_and_message(error)}") from error
     for name in qualified_name.split("."):
-        if not hasattr(value, name):
-            raise Unloadable(f"module {module_name} has no {qualified_name}")
-        value = getattr(value, name)
+        try:
+            value = getattr(value, name)
+        except AttributeError as error:
+            raise Unloadable(f"module {module_name} has no {qualified_name}") from error
+        except Exception as error:
+            raise Unloadable(
+                f"{qualified_name} of {module_name} is not to be had: {type_and_message(error)}"
+            ) from error
     if not (isinstance(value, type) and issubclass(value, Plugin)):
         text = "is not a plugin: its class must derive from one of scheduler.plugin, such as PerNodeFilter"
         raise Unloadable(f"{qualified_name} {text}")
@@ -130,9 +137,18 @@ def _load_installed(
             continue
         offer = matching[0]
         try:
-            found[name] = checked(classes.at(offer.value), name, path)
+            found[name] = _wrapped(classes.at(offer.value), name, path)
         except Unloadable as error:
             faults.append(Fault(f"{path} of {_package(offer)}", f"{offer.value}: {error}"))
+
+
+def _wrapped(plugin_type: type[Plugin], name: str, path: str) -> type[Plugin]:
+    """The checked class. Raises Unloadable where the class allows no subclass: as a Struct, or in a registry of its
+    author's that knows it already."""
+    try:
+        return checked(plugin_type, name, path)
+    except Exception as error:
+        raise Unloadable(f"deriving from {plugin_type.__name__} failed: {type_and_message(error)}") from error
 
 
 def _package(offer: EntryPoint) -> str:

@@ -13,6 +13,7 @@ from scheduler.framework.plugin import (
     BackgroundPlugin,
     BindPlugin,
     FilterPlugin,
+    FragmentReads,
     NormalizePlugin,
     PermitPlugin,
     Plugin,
@@ -84,11 +85,9 @@ def _faults(plugin_type: type[Plugin]) -> Iterator[str]:
     for method, base in COROUTINES.items():
         if defines(plugin_type, base, method) and not inspect.iscoroutinefunction(getattr(plugin_type, method)):
             yield f"{method} must be a coroutine (async def)"
-    for base, methods in WANTED:
-        for method in methods:
-            is_async = issubclass(plugin_type, base) and inspect.iscoroutinefunction(getattr(plugin_type, method))
-            if is_async and method not in COROUTINES:
-                yield f"{method} must not be a coroutine (async def)"
+    for method in _asked_at_once(plugin_type):
+        if inspect.iscoroutinefunction(getattr(plugin_type, method)):
+            yield f"{method} must not be a coroutine (async def)"
     if inspect.isabstract(plugin_type):
         yield "it is abstract"
     arguments: Any = plugin_type.Args
@@ -99,10 +98,30 @@ def _faults(plugin_type: type[Plugin]) -> Iterator[str]:
         yield "reads must be a Reads value"
     elif Reads.UNDECLARED not in reads and _decides(plugin_type) and not defines(plugin_type, Plugin, "fragment"):
         yield "reads is declared, so fragment must be defined"
+    fragment_reads: Any = plugin_type.fragment_reads
+    if not isinstance(fragment_reads, FragmentReads):
+        yield "fragment_reads must be a FragmentReads value"
     if issubclass(plugin_type, CalledInShell):
-        limit: Any = plugin_type.time_limit_seconds
-        if not (isinstance(limit, int | float) and 0 < limit <= MAX_CALL_SECONDS):
-            yield f"time_limit_seconds must be above 0 and at most {MAX_CALL_SECONDS:g}"
+        wrong = limit_fault(plugin_type.time_limit_seconds)
+        if wrong:
+            yield wrong
+
+
+def limit_fault(limit: Any) -> str:
+    """What is wrong with a ``time_limit_seconds``; "" for a valid one."""
+    if isinstance(limit, int | float) and 0 < limit <= MAX_CALL_SECONDS:
+        return ""
+    return f"time_limit_seconds must be above 0 and at most {MAX_CALL_SECONDS:g}"
+
+
+def _asked_at_once(plugin_type: type[Plugin]) -> Iterator[str]:
+    """The methods of the class that are called in a scheduling cycle, where nothing is awaited."""
+    bases: list[type[Plugin]] = [Plugin, *[base for base, _ in WANTED]]
+    for base in bases:
+        if issubclass(plugin_type, base):
+            for method, value in vars(base).items():
+                if inspect.isfunction(value) and method not in COROUTINES:
+                    yield method
 
 
 def _decides(plugin_type: type[Plugin]) -> bool:

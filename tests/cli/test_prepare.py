@@ -229,6 +229,27 @@ def test_arguments_for_plugins_that_do_not_exist_and_such_that_are_disabled_are_
     )
 
 
+def test_args_for_a_plugin_whose_class_takes_none_are_warned_of(tmp_path: Path, config: Callable[[str], str]) -> None:
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    (plugins / "forgetful_rack.py").write_text(
+        "from scheduler.plugin import PerNodeFilter\n"
+        "class Rack(PerNodeFilter):\n"
+        "    def filter_one(self, state, pod, node, node_view):\n"
+        "        return None\n"
+    )
+    text = (
+        "profiles:\n- schedulerName: a\n"
+        "  pluginConfig: [{name: Rack, args: {label: rack}}]\n"
+        "  plugins: {filter: {enabled: [{name: Rack}]}}\n"
+        "---\napiVersion: tandem.scheduling/v1alpha1\nkind: TandemConfiguration\n"
+        "plugins: [{name: Rack, path: 'forgetful_rack:Rack'}]\n"
+    )
+    assert prepared(config(text), f"--plugin-folder={plugins}").warnings == (
+        'profiles[0].pluginConfig[0].args: ignored: plugin "Rack" takes none, as its class has no Args',
+    )
+
+
 @pytest.mark.parametrize("stated", ["name", "/name", "namespace/", "namespace/name/folder/key"])
 def test_a_config_map_that_is_not_a_namespace_a_name_and_perhaps_a_key_is_refused(stated: str) -> None:
     (fault,) = faults_of(f"--config-map={stated}")

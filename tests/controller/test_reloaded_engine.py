@@ -33,10 +33,10 @@ LEASE = "leaderElection: {resourceName: tandem-scheduler}\n"
 class Running:
     """The shipped engine as ``tandem run`` makes it, with its configuration reloader."""
 
-    def __init__(self, tmp_path: Path, text: str) -> None:
+    def __init__(self, tmp_path: Path, text: str, *more: str) -> None:
         file = tmp_path / "config.yaml"
         file.write_text(HEAD + LEASE + text)
-        flags = read_flags([f"--config={file}", "--secure-port=0"])
+        flags = read_flags([f"--config={file}", "--secure-port=0", *more])
         prepared = prepare(flags)
         self.engine: Engine = build_engine(
             prepared.configuration, started=read_clock(), seed=1, profiles=prepared.profiles
@@ -188,3 +188,35 @@ async def test_a_profile_s_nodes_change_with_a_reload_which_says_so(tmp_path: Pa
     attempt = running.engine.attempt_of("default/p")
     assert attempt is not None
     assert attempt.node == "n"
+
+
+async def test_a_reload_keeps_a_plugin_of_ones_own_that_sorts_the_queue_and_refuses_other_args_for_it(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    (folder / "by_label.py").write_text(
+        "import msgspec\n"
+        "from scheduler.plugin import QueueSortPlugin\n"
+        "class Args(msgspec.Struct):\n"
+        "    label: str = 'rank'\n"
+        "class ByLabel(QueueSortPlugin):\n"
+        "    Args = Args\n"
+        "    def sort_key(self, pod, timestamp):\n"
+        "        return (pod.labels.get(self.args.label, ''), timestamp)\n"
+    )
+
+    def sorted_by(label: str, backoff: int) -> str:
+        sort = "plugins: {queueSort: {enabled: [{name: ByLabel}], disabled: [{name: PrioritySort}]}}"
+        args = f"pluginConfig: [{{name: ByLabel, args: {{label: {label}}}}}]"
+        own = "apiVersion: tandem.scheduling/v1alpha1\nkind: TandemConfiguration\n"
+        own += "plugins: [{name: ByLabel, path: 'by_label:ByLabel'}]"
+        profiles = f"profiles: [{{schedulerName: one, {sort}, {args}}}]"
+        return f"podInitialBackoffSeconds: {backoff}\n{profiles}\n---\n{own}"
+
+    running = Running(tmp_path, sorted_by("rank", 1), f"--plugin-folder={folder}")
+    running.reload(sorted_by("rank", 7))
+    assert running.engine.settings.queue.initial_backoff == 7.0
+    with pytest.raises(ConfigurationError) as caught:
+        running.reload(sorted_by("grade", 7))
+    assert str(caught.value) == "profiles: queueSort ByLabel can't take over while running: start again"

@@ -18,6 +18,7 @@ from scheduler.objects.node import Node
 from scheduler.testing import Cluster, ContractViolation, check_contract, node, pod
 from tests import builders
 from tests.testing.violating_after_the_choice import VIOLATIONS_AFTER_THE_CHOICE
+from tests.testing.violating_declarations import VIOLATING_DECLARATIONS
 from tests.testing.violating_plugins import NO, VIOLATIONS, Counting, Honest, ReadsServices
 
 
@@ -30,7 +31,7 @@ def cluster() -> Cluster:
 
 @pytest.mark.parametrize(
     ("plugin_type", "rule"),
-    VIOLATIONS + VIOLATIONS_AFTER_THE_CHOICE,
+    VIOLATIONS + VIOLATIONS_AFTER_THE_CHOICE + VIOLATING_DECLARATIONS,
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_a_plugin_that_breaks_a_promise_is_caught_by_the_rule_of_that_promise(
@@ -105,3 +106,14 @@ def test_a_wrong_answer_is_named_by_the_method_that_the_author_wrote() -> None:
 
     with pytest.raises(ContractViolation, match=r"filter_one of pod a .* answered True; None or a Refusal is wanted"):
         check_contract(Truth(), [cluster()])
+
+
+def test_what_is_no_exception_is_a_violation_too() -> None:
+    class Leaving(PerNodeFilter):
+        name = "Leaving"
+
+        def filter_one(self, state: State, pod: Any, node: Node, node_view: NodeView) -> Any:
+            raise SystemExit(3)
+
+    with pytest.raises(ContractViolation, match=r"filter_one of pod a and node n0 raised SystemExit: 3"):
+        check_contract(Leaving(), [cluster()])

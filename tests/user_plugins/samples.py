@@ -231,6 +231,10 @@ class Lending(NormalizePlugin):
         return scores * 100 // max(int(scores.max()), 1)
 
 
+class Panic(BaseException):
+    """As a library raises it that is written in another language."""
+
+
 class Tickets(PreBindPlugin, BindPlugin, PostBindPlugin):
     """Runs in the shell; a pod's label ``does`` says what."""
 
@@ -261,6 +265,8 @@ class Tickets(PreBindPlugin, BindPlugin, PostBindPlugin):
                 raise SystemExit(3)
             case "cancel":
                 raise asyncio.CancelledError
+            case "panic":
+                raise Panic("index out of bounds")
             case "nonsense":
                 return True
             case "skip":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +18,7 @@ from scheduler.controller.write.client import ApiClient
 from scheduler.controller.write.leadership import AlwaysHeld
 from scheduler.messages.commands import RunPlugin
 from scheduler.messages.status import Code
-from scheduler.messages.stimuli import PluginFinished
+from scheduler.messages.stimuli import PermitDecided, PluginFinished, PodsActivated
 from scheduler.testing.objects import pod
 from scheduler.user_plugins.calls import Handle, SharedClient, background_calls, plugin_calls
 from tests.controller.conftest import until
@@ -78,6 +80,7 @@ async def test_a_call_that_does_not_end_is_cut_off_after_its_limit_even_if_it_cl
         ("Bind", "nonsense", "TypeError: answered True; None, SKIP or a Refusal is wanted"),
         ("PreBind", "exit", "RuntimeError: SystemExit: 3"),
         ("PreBind", "cancel", "RuntimeError: it cancelled itself"),
+        ("PreBind", "panic", "RuntimeError: Panic: index out of bounds"),
     ],
 )
 async def test_nonsense_and_attempts_to_leave_are_failures_of_the_call_only(point: str, does: str, text: str) -> None:
@@ -103,11 +106,33 @@ async def test_a_background_part_whose_task_was_cancelled_has_failed_and_is_not_
         lambda handle: handle.activate(["default/a"]),
     ],
 )
-def test_what_a_background_part_asks_of_no_pod_or_with_no_text_is_its_own_error(ask: Callable[[Handle], None]) -> None:
+async def test_what_a_background_part_asks_of_no_pod_or_with_no_text_is_its_own_error(
+    ask: Callable[[Handle], None],
+) -> None:
     fed: list[Any] = []
     with pytest.raises(TypeError, match="answered"):
         ask(Handle("Mine", Client(), PluginInbox(lambda _: (), fed.append)))
     assert fed == []
+
+
+async def test_what_a_thread_of_a_background_part_asks_is_put_on_the_event_loop() -> None:
+    fed: list[tuple[Any, int]] = []
+    inbox = PluginInbox(lambda _: (), lambda decision: fed.append((decision, threading.get_ident())))
+    handle = Handle("Mine", Client(), inbox)
+
+    def decide() -> None:
+        handle.allow("u")
+        handle.reject("v", "no")
+        handle.activate("default/a")
+
+    await asyncio.to_thread(decide)
+    await until(lambda: len(fed) == 3)
+    decisions = [
+        PermitDecided("u", "Mine", True),
+        PermitDecided("v", "Mine", False, "no"),
+        PodsActivated(("default/a",)),
+    ]
+    assert fed == [(decision, threading.get_ident()) for decision in decisions]
 
 
 async def test_calls_at_one_time_share_a_client_that_is_closed_after_the_last() -> None:

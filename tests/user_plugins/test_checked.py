@@ -212,6 +212,7 @@ def test_an_invalid_result_at_any_other_point_is_reported_under_the_plugin_s_nam
         (PostFilterAnswer(None, "a"), "answered the nomination 'a'"),  # type: ignore[arg-type]
         (PostFilterAnswer(None, nominate(None)), "answered the nomination Nomination("),  # type: ignore[arg-type]
         (PostFilterAnswer(None, nominate("a"), room="mine"), "answered the room 'mine'"),  # type: ignore[arg-type]
+        (PostFilterAnswer(None, writes=("mine",)), "answered the writes ('mine',)"),  # type: ignore[arg-type]
     ],
 )
 def test_a_post_filter_that_answers_nonsense_is_named_beside_the_reasons_of_the_nodes(answer: Any, text: str) -> None:

@@ -103,6 +103,36 @@ def test_a_module_that_fails_while_it_is_imported_is_reported_with_its_error() -
     assert fault.endswith("importing tests.user_plugins.failing_module failed: RuntimeError: no quorum")
 
 
+def test_a_module_that_raises_what_is_no_exception_is_reported_too() -> None:
+    (fault,) = faults(configuration('[{name: Mine, path: "tests.user_plugins.panicking_module:Rack"}]'))
+    assert fault.endswith("importing tests.user_plugins.panicking_module failed: Panic: index out of bounds")
+
+
+@pytest.mark.parametrize(
+    ("class_name", "text"),
+    [
+        ("Registered", "deriving from Registered failed: ValueError: Rack is registered twice"),
+        ("Lazy", "Lazy of tests.user_plugins.unusual_module is not to be had: KeyError: 'Lazy'"),
+    ],
+)
+def test_a_class_that_can_not_be_had_or_derived_from_is_a_fault_of_its_field(class_name: str, text: str) -> None:
+    (fault,) = faults(configuration(f'[{{name: Mine, path: "tests.user_plugins.unusual_module:{class_name}"}}]'))
+    assert fault == f'plugins[0].path: Invalid value: "tests.user_plugins.unusual_module:{class_name}": {text}'
+
+
+@pytest.mark.parametrize(
+    ("class_name", "text"),
+    [
+        ("Labelled", "LabelArgs: KeyError: 'label'"),
+        ("Unknown", "UnknownArgs: NameError: name 'Nowhere' is not defined"),
+    ],
+)
+def test_arguments_that_can_not_be_made_are_a_fault_of_their_field(class_name: str, text: str) -> None:
+    plugins = f'[{{name: Mine, path: "tests.user_plugins.unusual_module:{class_name}"}}]'
+    (fault,) = faults(configuration(plugins, "[{name: Mine}]", "[{name: Mine, args: {label: x}}]"))
+    assert fault == f"profiles[0].pluginConfig[0].args: {text}"
+
+
 def test_an_incomplete_class_is_reported_with_all_that_it_lacks() -> None:
     assert "takes part in no extension point" in fault_of("Idle")
     incomplete = fault_of("Incomplete")

@@ -1,0 +1,5 @@
+class Panic(BaseException):
+    pass
+
+
+raise Panic("index out of bounds")
