@@ -212,6 +212,8 @@ async def _limited_body(request: web.Request) -> bytes:
         raise WrongQuestion(f"the question did not arrive within {BODY_SECONDS:g} s") from None
     except ConnectionError:
         raise WrongQuestion("the client has gone") from None
+    except web.RequestPayloadError as error:
+        raise WrongQuestion("its body is not what its headers say") from error
     if size > MAX_BODY_BYTES:
         raise WrongQuestion(f"the question has more than {MAX_BODY_BYTES} bytes")
     return b"".join(parts)

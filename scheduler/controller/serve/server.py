@@ -7,13 +7,14 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
 
+from scheduler.controller.serve.authentication import MAX_TOKEN_CHARACTERS
 from scheduler.controller.serve.connection_limits import ConnectionCounts
 from scheduler.controller.serve.connections import Connections
 from scheduler.controller.serve.exposition import exposition
@@ -25,13 +26,15 @@ Check = Callable[[], str]
 """A health check: returns the problem, "" if there is none."""
 
 SHUTDOWN_SECONDS = 1.0
+MAX_FIELD_BYTES: Final = len("Bearer ") + MAX_TOKEN_CHARACTERS
+"""Bytes of one header: aiohttp's own 8,190 refuse tokens of users who are in many groups."""
 
 
 class _ClientsFaults(logging.Filter):
     """Drops records of client errors: requests that are not HTTP would fill the log with tracebacks."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | web.RequestPayloadError))
 
 
 _LOGGER = logging.getLogger("aiohttp.server.pages")
@@ -94,6 +97,7 @@ class HealthServer:
             handle_signals=False,
             access_log=None,
             logger=_LOGGER,
+            max_field_size=MAX_FIELD_BYTES,
             shutdown_timeout=SHUTDOWN_SECONDS,
         )
         await runner.setup()

@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 
 from scheduler.controller.report.metrics import SchedulerMetrics
+from scheduler.controller.serve.authentication import MAX_TOKEN_CHARACTERS
 from scheduler.controller.serve.connection_limits import ConnectionLimits
 from scheduler.controller.serve.connections import Connections
 from scheduler.controller.serve.listening import listening_sockets
@@ -136,6 +137,22 @@ async def test_a_head_beyond_its_limit_is_refused() -> None:
         with contextlib.suppress(ConnectionError):
             assert (await reader.read()).startswith(b"HTTP/1.1 431 ")
         await until(lambda: len(server.connections) == 0)
+
+
+async def test_a_token_may_be_as_long_as_it_is_read() -> None:
+    """As those of users who are in hundreds of groups."""
+    request = b"GET /livez HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %b\r\n\r\n" % (b"a" * MAX_TOKEN_CHARACTERS)
+    async with serving() as server, connected(server, request) as (reader,):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_a_body_that_is_not_what_its_headers_say_is_no_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    request = b"POST /livez HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc"
+    async with serving() as server:
+        async with connected(server, request) as (reader,):
+            assert b" 200 " in await reader.read()
+        await until(lambda: len(server.connections) == 0)
+    assert caplog.records == []
 
 
 async def test_newcomers_displace_those_that_wait_longest_and_probes_get_through() -> None:

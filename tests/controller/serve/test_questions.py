@@ -245,6 +245,13 @@ async def test_a_hostile_question_gets_a_plain_error(body: bytes, text: str) -> 
         assert (await post(url, {"workloads": [{"manifest": pod_json("p")}]}))[0] == 200
 
 
+async def test_a_question_that_is_not_packed_as_it_says_gets_a_plain_error(caplog: pytest.LogCaptureFixture) -> None:
+    async with asking(small()) as (url, _):
+        status, answer = await post(url, b"not packed", **{"Content-Encoding": "gzip"})
+        assert status == 400 and "its body is not what its headers say" in answer["message"], answer
+    assert caplog.records == []
+
+
 async def test_a_body_in_pieces_beyond_the_limit_is_cut_off() -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(40):
