@@ -196,6 +196,7 @@ class _Connection(asyncio.Protocol):
     def must_get_on(self, seconds: float) -> None:
         """Sets the deadline of the connection's next step, ``seconds`` from now."""
         self._bytes = 0
+        self._last = b""
         self._head_is_complete = False
         if self._deadline is not None:
             self._deadline.cancel()
@@ -232,9 +233,11 @@ class _Connection(asyncio.Protocol):
         if self._connections.is_waiting(self):
             # A body may arrive before its request is begun, and is bounded where it is read.
             if not self._head_is_complete:
-                end = (self._last + data).find(HEAD_END)
+                # Line breaks before a request count, too, but are not the end of its head.
+                head = self._last + data if self._last else data.lstrip(b"\r\n")
+                end = head.find(HEAD_END)
                 self._head_is_complete = end >= 0
-                self._last = data[-len(HEAD_END) + 1 :]
+                self._last = head[-len(HEAD_END) + 1 :]
                 self._bytes += end if end >= 0 else len(data)
             if self._bytes > self._connections.limits.head_bytes:
                 self._transport.write(TOO_LARGE)

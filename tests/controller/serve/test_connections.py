@@ -139,6 +139,26 @@ async def test_a_head_beyond_its_limit_is_refused() -> None:
         await until(lambda: len(server.connections) == 0)
 
 
+@pytest.mark.parametrize("first", [b"\r\n\r\n", b"\n\n\r\n\r\n", b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"])
+async def test_empty_lines_before_a_head_are_not_its_end(first: bytes) -> None:
+    endless = b"\r\nGET /livez HTTP/1.1\r\n" + b"".join(b"X-%d: %s\r\n" % (one, b"a" * 4000) for one in range(10))
+    async with serving(head_bytes=20_000) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        try:
+            writer.write(first)
+            if first.startswith(b"GET"):
+                await reader.readuntil(b"ok")
+            writer.write(endless)
+            assert (await reader.readline()).startswith(b"HTTP/1.1 431 ")
+        finally:
+            writer.close()
+
+
+async def test_empty_lines_without_end_are_refused() -> None:
+    async with serving(head_bytes=20_000) as server, connected(server, b"\r\n" * 20_000) as (reader,):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 431 ")
+
+
 async def test_a_token_may_be_as_long_as_it_is_read() -> None:
     """As those of users who are in hundreds of groups."""
     request = b"GET /livez HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %b\r\n\r\n" % (b"a" * MAX_TOKEN_CHARACTERS)
