@@ -166,6 +166,25 @@ async def test_a_token_may_be_as_long_as_it_is_read() -> None:
         assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
 
 
+@pytest.mark.parametrize("request_line", [b"GET /livez HTTP/1.1", b"DELETE /metrics HTTP/1.1", b"H"])
+async def test_a_request_without_tls_is_answered_as_by_kube_scheduler(request_line: bytes) -> None:
+    certificate = ServingCertificate(TlsSettings(), "host")
+    async with serving(certificate=certificate) as server:
+        async with connected(server, request_line + b"\r\nHost: a\r\n\r\n") as (reader,):
+            assert await reader.read() == (
+                b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+            )
+        await until(lambda: len(server.connections) == 0)
+        assert await status_of(f"https://127.0.0.1:{server.port}/livez") == 200
+
+
+async def test_who_connects_and_says_nothing_over_tls_does_not_stay_open() -> None:
+    certificate = ServingCertificate(TlsSettings(), "host")
+    async with serving(certificate=certificate, handshake_seconds=0.1) as server, connected(server) as (reader,):
+        assert await reader.read() == b""
+        await until(lambda: len(server.connections) == 0)
+
+
 async def test_a_body_that_is_not_what_its_headers_say_is_no_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     request = b"POST /livez HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc"
     async with serving() as server:
