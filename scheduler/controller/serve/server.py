@@ -97,6 +97,8 @@ class HealthServer:
             handle_signals=False,
             access_log=None,
             logger=_LOGGER,
+            # Else the rest of a body is waited for, for 10 s, when its client is gone.
+            handler_cancellation=True,
             max_field_size=MAX_FIELD_BYTES,
             shutdown_timeout=SHUTDOWN_SECONDS,
         )

@@ -194,6 +194,19 @@ async def test_a_body_that_is_not_what_its_headers_say_is_no_line_in_the_log(cap
     assert caplog.records == []
 
 
+@pytest.mark.parametrize("header", [b"Accept: text/plain", b"Expect: 200-ok"])
+async def test_nothing_waits_for_the_body_of_a_client_that_is_gone(header: bytes) -> None:
+    """Else a client leaves behind, with each connection that it opens and closes, what is remembered for 10 s."""
+    request = b"POST /livez HTTP/1.1\r\nHost: a\r\n%b\r\nContent-Length: 100\r\n\r\n" % header
+    async with serving() as server:
+        before = asyncio.all_tasks()
+        async with connected(server, request, count=5) as readers:
+            for reader in readers:
+                assert (await reader.readline()).startswith(b"HTTP/1.1 ")
+        async with asyncio.timeout(5.0):
+            await until(lambda: asyncio.all_tasks() <= before)
+
+
 async def test_newcomers_displace_those_that_wait_longest_and_probes_get_through() -> None:
     limits: dict[str, Any] = {"connections": 20, "connections_of_address": 20}
     async with serving(**limits) as server, connected(server, b"GET /livez", count=60):
