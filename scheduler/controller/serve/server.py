@@ -34,7 +34,7 @@ class _ClientsFaults(logging.Filter):
     """Drops records of client errors: requests that are not HTTP would fill the log with tracebacks."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | web.RequestPayloadError))
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 _LOGGER = logging.getLogger("aiohttp.server.pages")
@@ -99,6 +99,8 @@ class HealthServer:
             logger=_LOGGER,
             # Else the rest of a body is waited for, for 10 s, when its client is gone.
             handler_cancellation=True,
+            # Some KB may unpack to minutes of work, before it is known who asks.
+            auto_decompress=False,
             max_field_size=MAX_FIELD_BYTES,
             shutdown_timeout=SHUTDOWN_SECONDS,
         )
