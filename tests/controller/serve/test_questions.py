@@ -46,10 +46,12 @@ class Asked(Rights):
 
 
 @asynccontextmanager
-async def asking(cluster: Cluster, folder: Path | None = None) -> AsyncIterator[tuple[str, Asked]]:
+async def asking(
+    cluster: Cluster, folder: Path | None = None, read: Callable[[bytes], Callable[[], Basis]] = basis
+) -> AsyncIterator[tuple[str, Asked]]:
     """The URL of a server with the questions' pages; ``folder``: access is restricted."""
     rights = Asked()
-    rights.questions = Questions(cluster.engine, read_clock, basis, "scheduler.example.com")
+    rights.questions = Questions(cluster.engine, read_clock, read, "scheduler.example.com")
     async with guarded(rights, folder) as guards, served(rights.questions.routes(), guards) as url:
         yield url, rights
 
