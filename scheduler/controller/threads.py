@@ -3,6 +3,7 @@ their own, so that those that do not return leave the scheduler's free."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
@@ -13,6 +14,17 @@ Result = TypeVar("Result")
 
 RUNS_PLUGIN: Final[ContextVar[bool]] = ContextVar("runs_plugin", default=False)
 """Whether the task runs a plugin's coroutine. Set it in a task of its own."""
+
+
+async def in_thread(call: Callable[P, Result], /, *args: P.args, **kwargs: P.kwargs) -> Result:
+    """``asyncio.to_thread``, but for a cancellation, which waits for the call's end: the thread can't be stopped, and
+    what limits the callers limits the threads, too."""
+    work = asyncio.ensure_future(asyncio.to_thread(call, *args, **kwargs))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await asyncio.gather(work, return_exceptions=True)
+        raise
 
 
 class Threads(ThreadPoolExecutor):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+
+MAX_VERSION_DIGITS: Final = 20
+"""Those of a number of 64 bits."""
 
 Labels = dict[str, str]
 """Label (or annotation) keys and values."""
@@ -64,9 +69,8 @@ class ApiObject(ApiStruct, frozen=True):
 
     @property
     def version_number(self) -> int:
-        """The resource version, which grows within a kind; 0 where it is no number."""
-        text = self.metadata.resource_version
-        return int(text) if text.isdecimal() else 0
+        """See ``number_of_version``."""
+        return number_of_version(self.metadata.resource_version)
 
     @property
     def labels(self) -> Labels:
@@ -92,6 +96,11 @@ class Condition(ApiStruct, frozen=True):
     last_transition_time: str | None = None
     last_probe_time: str | None = None
     observed_generation: int = 0
+
+
+def number_of_version(text: str) -> int:
+    """A resource version as a number, which grows within a kind; 0 where it is no number, or none of 64 bits."""
+    return int(text) if text.isdecimal() and len(text) <= MAX_VERSION_DIGITS else 0
 
 
 def controller_of(metadata: ObjectMeta) -> OwnerReference | None:

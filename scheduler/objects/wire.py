@@ -184,7 +184,8 @@ def _salvaged_page(kind: Kind, data: bytes) -> tuple[_Page[msgspec.Raw], list[by
     name = f"{kind.entry.name}List"
     try:
         document = salvage(data)
-        items = document.pop("items", None) or []
+        items = document.pop("items", None)
+        items = [] if items is None else items
         if not isinstance(items, list):
             raise ValueError("its items are no array")
         page = msgspec.convert(document, _Page[msgspec.Raw])

@@ -105,6 +105,9 @@ def test_a_bookmark_is_a_place_and_no_object() -> None:
         b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}',
         b'{"kind":"ServiceList","metadata":{"resourceVersion":"9"},"items":null}',
         b'{"metadata":{"resourceVersion":"9"},"items":7}',
+        b'{"metadata":{"resourceVersion":"9"},"items":{}}',
+        b'{"metadata":{"resourceVersion":"9"},"items":""}',
+        b'{"metadata":{"resourceVersion":"9"},"items":false}',
         b"<html>404</html>",
     ],
 )

@@ -24,6 +24,8 @@ ACCEPT_RETRY_SECONDS: Final = 0.1
 """Delay after a failed accept: without free file descriptors the next one would fail at once."""
 HEAD_END: Final = b"\r\n\r\n"
 TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+WITHOUT_TLS: Final = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+"""As kube-scheduler answers a request in plain HTTP."""
 
 log = structlog.get_logger()
 
@@ -133,6 +135,13 @@ class Connections:
         context = self._context()
         timeout = self.limits.handshake_seconds if context is not None else None
         try:
+            async with asyncio.timeout(timeout):
+                # The name of a method; a record of TLS begins with a control character.
+                is_plain = context is not None and (await _first_byte(accepted)).isupper()
+            if is_plain:
+                accepted.recv(self.limits.head_bytes)
+                accepted.send(WITHOUT_TLS)
+                return
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection, accepted, ssl=context, ssl_handshake_timeout=timeout
             )
@@ -161,6 +170,17 @@ class Connections:
         self._of_address[connection.address] -= 1
         if not self._of_address[connection.address]:
             del self._of_address[connection.address]
+
+
+async def _first_byte(accepted: socket.socket) -> bytes:
+    """The first byte that the peer sends, left in the socket; b"" if it hangs up without one."""
+    loop, there = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(accepted, there.set)
+    try:
+        await there.wait()
+    finally:
+        loop.remove_reader(accepted)
+    return accepted.recv(1, socket.MSG_PEEK)
 
 
 class _Connection(asyncio.Protocol):
@@ -196,6 +216,7 @@ class _Connection(asyncio.Protocol):
     def must_get_on(self, seconds: float) -> None:
         """Sets the deadline of the connection's next step, ``seconds`` from now."""
         self._bytes = 0
+        self._last = b""
         self._head_is_complete = False
         if self._deadline is not None:
             self._deadline.cancel()
@@ -232,9 +253,11 @@ class _Connection(asyncio.Protocol):
         if self._connections.is_waiting(self):
             # A body may arrive before its request is begun, and is bounded where it is read.
             if not self._head_is_complete:
-                end = (self._last + data).find(HEAD_END)
+                # Line breaks before a request count, too, but are not the end of its head.
+                head = self._last + data if self._last else data.lstrip(b"\r\n")
+                end = head.find(HEAD_END)
                 self._head_is_complete = end >= 0
-                self._last = data[-len(HEAD_END) + 1 :]
+                self._last = head[-len(HEAD_END) + 1 :]
                 self._bytes += end if end >= 0 else len(data)
             if self._bytes > self._connections.limits.head_bytes:
                 self._transport.write(TOO_LARGE)

@@ -30,6 +30,7 @@ from scheduler.controller.serve.redaction import (
 )
 from scheduler.controller.serve.reviews import TooManyReviews
 from scheduler.controller.serve.same_origin import is_json, why_refused
+from scheduler.controller.threads import in_thread
 from scheduler.engine.engine import Engine
 from scheduler.engine.questions.answers import ASKED, Answer
 from scheduler.engine.questions.capacity import Capacity, capacity
@@ -133,7 +134,7 @@ class Questions:
             if len(question.configuration) > MAX_CONFIGURATION_CHARACTERS:
                 raise WrongQuestion(f"the configuration has more than {MAX_CONFIGURATION_CHARACTERS} characters")
             text = question.configuration.encode(errors="surrogatepass")
-            basis = (await asyncio.to_thread(self._make_basis, text))()
+            basis = (await in_thread(self._make_basis, text))()
         end = time.monotonic() + MAX_SECONDS
         steps = what_if(self._engine, question, self._clock(), basis, lambda: time.monotonic() > end)
         answer: Answer = await self._in_slices(request, steps)
@@ -149,7 +150,7 @@ class Questions:
         if why:
             return refusal(403, "Forbidden", why)
         if request.method == "POST" and not is_json(request):
-            return refusal(415, "UnsupportedMediaType", "the body must be application/json")
+            return refusal(415, "UnsupportedMediaType", "the body must be application/json, not packed")
         asker: Asker | None = request.get(ASKER)
         user = asker.who.name if asker is not None else request.remote or ""
         if user in self._asking or len(self._asking) >= MAX_AT_ONCE:

@@ -59,8 +59,8 @@ def of_same_site(own_name: str) -> Middleware:
 
 
 def is_json(request: web.Request) -> bool:
-    """Whether the body is declared as JSON, which no form of a web page can do."""
-    return request.content_type == JSON
+    """Whether the body is declared as JSON, which no form of a web page can do, and not as packed."""
+    return request.content_type == JSON and "Content-Encoding" not in request.headers
 
 
 def _is_ours(host: str, own_name: str) -> bool:

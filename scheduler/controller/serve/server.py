@@ -7,13 +7,14 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Middleware
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
 
+from scheduler.controller.serve.authentication import MAX_TOKEN_CHARACTERS
 from scheduler.controller.serve.connection_limits import ConnectionCounts
 from scheduler.controller.serve.connections import Connections
 from scheduler.controller.serve.exposition import exposition
@@ -25,6 +26,8 @@ Check = Callable[[], str]
 """A health check: returns the problem, "" if there is none."""
 
 SHUTDOWN_SECONDS = 1.0
+MAX_FIELD_BYTES: Final = len("Bearer ") + MAX_TOKEN_CHARACTERS
+"""Bytes of one header: aiohttp's own 8,190 refuse tokens of users who are in many groups."""
 
 
 class _ClientsFaults(logging.Filter):
@@ -94,6 +97,11 @@ class HealthServer:
             handle_signals=False,
             access_log=None,
             logger=_LOGGER,
+            # Else the rest of a body is waited for, for 10 s, when its client is gone.
+            handler_cancellation=True,
+            # Some KB may unpack to minutes of work, before it is known who asks.
+            auto_decompress=False,
+            max_field_size=MAX_FIELD_BYTES,
             shutdown_timeout=SHUTDOWN_SECONDS,
         )
         await runner.setup()

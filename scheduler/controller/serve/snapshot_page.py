@@ -13,6 +13,7 @@ from scheduler.controller.between_cycles import BetweenCycles
 from scheduler.controller.record.segments import About, SegmentWriter, segment_head
 from scheduler.controller.serve.authorization import refusal
 from scheduler.controller.serve.names import NAMES_PATH, sees_all
+from scheduler.controller.threads import in_thread
 from scheduler.engine.engine import Engine
 from scheduler.engine.recording.checkpoint import CheckpointError
 from scheduler.engine.recording.door import Beginning, History
@@ -50,7 +51,7 @@ def snapshot_route(
             return refusal(403, "Forbidden", f"a snapshot names every pod: it takes the right to get {NAMES_PATH}")
         async with one_at_a_time:
             try:
-                body = await asyncio.to_thread(_segment, about, await beginning())
+                body = await in_thread(_segment, about, await beginning())
             except CheckpointError as error:
                 return web.json_response({"error": f"{error}; ask again"}, status=503)
             except TimeoutError:

@@ -18,7 +18,7 @@ from scheduler.controller.watch.versions import Endings, version_of
 from scheduler.errors import InvalidObject
 from scheduler.messages.stimuli import ObjectDeleted, ObjectObserved, Stimulus
 from scheduler.objects.kinds import Kind
-from scheduler.objects.meta import ApiObject
+from scheduler.objects.meta import ApiObject, number_of_version
 from scheduler.objects.resource_claims import Allocation, ResourceClaim
 from scheduler.objects.sharing import Sharing
 from scheduler.objects.wire import DELETED, ListPage, WatchEvent
@@ -44,8 +44,8 @@ class Mirror:
         self._sharing = Sharing()
         self._endings = Endings()
         self._listed: set[str] = set()
-        self._put_off: list[tuple[ApiObject, bytes]] = []
-        """The changed claims of the list so far."""
+        self._put_off: dict[str, tuple[ApiObject, bytes]] = {}
+        """The changed claims of the list so far, by key."""
         self._answered: dict[str, ApiObject] = {}
         """Objects that answers to writes have shown, and no list or watch yet, new or in a newer version: they count
         like known ones."""
@@ -61,7 +61,7 @@ class Mirror:
 
     def begin_list(self) -> None:
         self._listed = set()
-        self._put_off = []
+        self._put_off = {}
         # What an answer showed before the list began counts as known before it, whether it is listed or not.
         self._count_as_known(list(self._answered))
         self._went_back = False
@@ -82,7 +82,7 @@ class Mirror:
                 known = None
             if known is None or known.metadata.resource_version != read.metadata.resource_version:
                 if self.kind is Kind.RESOURCE_CLAIM:
-                    self._put_off.append((read, document))
+                    self._put_off[key] = read, document
                 else:
                     self._observe(key, known, read, stimuli, document)
         return stimuli
@@ -96,7 +96,7 @@ class Mirror:
         stale = [key for key in self.known if key not in self._listed]
         self._listed = set()
         self._endings.clear()
-        changed, self._put_off = self._put_off, []
+        changed, self._put_off = [*self._put_off.values()], {}
         stimuli: list[Stimulus] = [ObjectDeleted(self.kind, self.known.pop(key), is_stale=True) for key in stale]
         self._observe_all(changed, stimuli)
         return stimuli
@@ -112,7 +112,7 @@ class Mirror:
     def _compare_versions(self, listed: str) -> None:
         """``listed``: the version of the list under way. A list is never older than what was seen before it, unless the
         API server's state went back; from then on the same numbers stand for other versions."""
-        self._list_version = int(listed) if listed.isdecimal() else 0
+        self._list_version = number_of_version(listed)
         if 0 < self._list_version < self._newest and not self._went_back:
             self._went_back = True
             log.warning("API server's state went back, as after a restore of etcd", kind=self.kind.value)

@@ -33,7 +33,7 @@ from scheduler.messages.commands import ReportKnownObjects, ReportRepairs
 from scheduler.messages.references import PodReference
 from scheduler.messages.stimuli import Reconciled, ReconciliationStarted
 from scheduler.objects.kinds import Kind, decode_as
-from scheduler.objects.meta import ApiObject
+from scheduler.objects.meta import ApiObject, number_of_version
 from scheduler.objects.node import Node
 from scheduler.objects.pod import Pod
 from scheduler.objects.wire import decode_list_in_parts
@@ -116,7 +116,7 @@ class Reconciler:
         with reflector.mirror.noting_deletions() as deleted:
             relists, before = reflector.relists, reflector.resource_version
             version, suspects, listed = await self._list(reflector)
-            if before.isdecimal() and version < int(before):
+            if version < number_of_version(before):
                 # The API server's state went back. A watch from a version that is still to come is silent, and soon
                 # followed by a list.
                 return
@@ -165,13 +165,13 @@ class Reconciler:
                             suspects[one.key] = one, document
                 await asyncio.sleep(0)
             if not token:
-                return (int(version) if version.isdecimal() else 0), suspects, keys
+                return number_of_version(version), suspects, keys
 
     async def _catches_up(self, reflector: Reflector, version: int) -> bool:
         """Waits until the watch is past the list's version; False on a time-out."""
         try:
             async with asyncio.timeout(self._patience.to_catch_up):
-                while not (reflector.resource_version.isdecimal() and int(reflector.resource_version) >= version):  # noqa: ASYNC110
+                while number_of_version(reflector.resource_version) < version:  # noqa: ASYNC110
                     await asyncio.sleep(POLL_SECONDS)
         except TimeoutError:
             return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gzip
 import ipaddress
 import socket
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ import pytest
 from aiohttp import web
 
 from scheduler.controller.report.metrics import SchedulerMetrics
+from scheduler.controller.serve.authentication import MAX_TOKEN_CHARACTERS
 from scheduler.controller.serve.connection_limits import ConnectionLimits
 from scheduler.controller.serve.connections import Connections
 from scheduler.controller.serve.listening import listening_sockets
@@ -177,6 +179,91 @@ async def test_a_head_beyond_its_limit_is_refused() -> None:
         with contextlib.suppress(ConnectionError):
             assert (await reader.read()).startswith(b"HTTP/1.1 431 ")
         await until(lambda: len(server.connections) == 0)
+
+
+@pytest.mark.parametrize("first", [b"\r\n\r\n", b"\n\n\r\n\r\n", b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"])
+async def test_empty_lines_before_a_head_are_not_its_end(first: bytes) -> None:
+    endless = b"\r\nGET /livez HTTP/1.1\r\n" + b"".join(b"X-%d: %s\r\n" % (one, b"a" * 4000) for one in range(10))
+    async with serving(head_bytes=20_000) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        try:
+            writer.write(first)
+            if first.startswith(b"GET"):
+                await reader.readuntil(b"ok")
+            writer.write(endless)
+            assert (await reader.readline()).startswith(b"HTTP/1.1 431 ")
+        finally:
+            writer.close()
+
+
+async def test_empty_lines_without_end_are_refused() -> None:
+    async with serving(head_bytes=20_000) as server, connected(server, b"\r\n" * 20_000) as (reader,):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 431 ")
+
+
+async def test_a_token_may_be_as_long_as_it_is_read() -> None:
+    """As those of users who are in hundreds of groups."""
+    request = b"GET /livez HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %b\r\n\r\n" % (b"a" * MAX_TOKEN_CHARACTERS)
+    async with serving() as server, connected(server, request) as (reader,):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("request_line", [b"GET /livez HTTP/1.1", b"DELETE /metrics HTTP/1.1", b"H"])
+async def test_a_request_without_tls_is_answered_as_by_kube_scheduler(request_line: bytes) -> None:
+    certificate = ServingCertificate(TlsSettings(), "host")
+    async with serving(certificate=certificate) as server:
+        async with connected(server, request_line + b"\r\nHost: a\r\n\r\n") as (reader,):
+            assert await reader.read() == (
+                b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+            )
+        await until(lambda: len(server.connections) == 0)
+        assert await status_of(f"https://127.0.0.1:{server.port}/livez") == 200
+
+
+async def test_who_connects_and_says_nothing_over_tls_does_not_stay_open() -> None:
+    certificate = ServingCertificate(TlsSettings(), "host")
+    async with serving(certificate=certificate, handshake_seconds=0.1) as server, connected(server) as (reader,):
+        assert await reader.read() == b""
+        await until(lambda: len(server.connections) == 0)
+
+
+async def test_what_a_client_packs_is_not_unpacked() -> None:
+    """A megabyte may be a second's work, at the wish of any client."""
+    packed = gzip.compress(b"a" * 100_000)
+
+    async def echo(request: web.Request) -> web.Response:
+        return web.Response(body=await request.read())
+
+    server = HealthServer(
+        ServingSettings("127.0.0.1", 1), SchedulerMetrics().registry, ready_checks={}, routes=(web.post("/echo", echo),)
+    )
+    await server.start_on(0)
+    head = b"POST /echo HTTP/1.0\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    async with connected(server, head + packed) as (reader,):
+        assert (await reader.read()).endswith(b"\r\n\r\n" + packed)
+    await server.close()
+
+
+async def test_a_body_that_is_not_what_its_headers_say_is_no_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    request = b"POST /livez HTTP/1.0\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc"
+    async with serving() as server:
+        async with connected(server, request) as (reader,):
+            assert b" 200 " in await reader.read()
+        await until(lambda: len(server.connections) == 0)
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("header", [b"Accept: text/plain", b"Expect: 200-ok"])
+async def test_nothing_waits_for_the_body_of_a_client_that_is_gone(header: bytes) -> None:
+    """Else a client leaves behind, with each connection that it opens and closes, what is remembered for 10 s."""
+    request = b"POST /livez HTTP/1.1\r\nHost: a\r\n%b\r\nContent-Length: 100\r\n\r\n" % header
+    async with serving() as server:
+        before = asyncio.all_tasks()
+        async with connected(server, request, count=5) as readers:
+            for reader in readers:
+                assert (await reader.readline()).startswith(b"HTTP/1.1 ")
+        async with asyncio.timeout(5.0):
+            await until(lambda: asyncio.all_tasks() <= before)
 
 
 async def test_newcomers_displace_those_that_wait_longest_and_probes_get_through() -> None:

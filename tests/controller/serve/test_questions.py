@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import json
 import socket
@@ -45,10 +46,12 @@ class Asked(Rights):
 
 
 @asynccontextmanager
-async def asking(cluster: Cluster, folder: Path | None = None) -> AsyncIterator[tuple[str, Asked]]:
+async def asking(
+    cluster: Cluster, folder: Path | None = None, read: Callable[[bytes], Callable[[], Basis]] = basis
+) -> AsyncIterator[tuple[str, Asked]]:
     """The URL of a server with the questions' pages; ``folder``: access is restricted."""
     rights = Asked()
-    rights.questions = Questions(cluster.engine, read_clock, basis, "scheduler.example.com")
+    rights.questions = Questions(cluster.engine, read_clock, read, "scheduler.example.com")
     async with guarded(rights, folder) as guards, served(rights.questions.routes(), guards) as url:
         yield url, rights
 
@@ -261,6 +264,14 @@ async def test_a_hostile_question_gets_a_plain_error(body: bytes, text: str) -> 
         assert status == 400 and text in answer["message"], answer
         assert "\x1b" not in answer["message"]
         assert (await post(url, {"workloads": [{"manifest": pod_json("p")}]}))[0] == 200
+
+
+@pytest.mark.parametrize("body", [b"{}", gzip.compress(b"{}")])
+async def test_a_question_is_not_unpacked(body: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async with asking(small()) as (url, _):
+        status, answer = await post(url, body, **{"Content-Encoding": "gzip"})
+        assert status == 415 and "not packed" in answer["message"], answer
+    assert caplog.records == []
 
 
 async def test_a_body_in_pieces_beyond_the_limit_is_cut_off() -> None:

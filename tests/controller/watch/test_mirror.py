@@ -68,6 +68,33 @@ def test_where_the_state_went_back_what_is_listed_as_it_was_stays_and_what_was_n
     assert stimuli == [ObjectObserved(Kind.POD, gone_before), ObjectDeleted(Kind.POD, later, is_stale=True)]
 
 
+def test_a_version_of_thousands_of_digits_is_one_that_can_not_be_compared() -> None:
+    """Its object is taken as it comes, and costs the others nothing."""
+    mirror, stimuli = Mirror(Kind.POD), list[Stimulus]()
+    shown = versions("a", "9" * 5000, "7")
+    mirror.begin_list()
+    stimuli += mirror.take_page(ListPage("9" * 5000, "", (shown[0],)))
+    stimuli += mirror.end_list()
+    mirror.take_event(WatchEvent("MODIFIED", shown[1]), stimuli)
+    mirror.take_event(WatchEvent("MODIFIED", shown[0]), stimuli)
+    assert [one.object for one in stimuli if isinstance(one, ObjectObserved)] == [shown[0], shown[1], shown[0]]
+
+
+def test_of_a_claim_that_two_pages_of_a_list_show_the_later_page_counts() -> None:
+    mirror = Mirror(Kind.RESOURCE_CLAIM)
+    given = {"devices": {"results": [{"request": "r", "driver": DRIVER, "pool": "n", "device": "gpu-0"}]}}
+    pages = []
+    for version, status in (("5", {"allocation": given}), ("6", {})):
+        document = claim("one", "gpus")
+        document["metadata"] |= {"resourceVersion": version}
+        pages.append(build(ResourceClaim, document | {"status": status}))
+    mirror.begin_list()
+    for shown in pages:
+        mirror.take_page(ListPage("9", "", (shown,)))
+    assert mirror.end_list() == [ObjectObserved(Kind.RESOURCE_CLAIM, pages[1])]
+    assert mirror.known["default/one"] is pages[1]
+
+
 def test_a_claim_that_a_list_shows_with_other_devices_has_given_up_those_it_had() -> None:
     """Two claims may have had a device one after the other: it is free before the second one gets it."""
     mirror = Mirror(Kind.RESOURCE_CLAIM)
