@@ -126,7 +126,8 @@ def failures() -> Iterator[None]:
     except aiohttp.ClientSSLError:
         raise
     except aiohttp.ClientConnectorError as error:
-        raise ConnectionError(f"{error.host}:{error.port}: {error.os_error}") from error
+        reason = error.os_error.strerror or str(error.os_error)
+        raise ConnectionError(f"Cannot connect to {error.host}:{error.port}: {reason}") from error
     except aiohttp.ClientError as error:
         if isinstance(error, OSError | TimeoutError):
             raise

@@ -24,8 +24,8 @@ from scheduler.controller.serve.snapshot_page import snapshot_route
 from scheduler.engine.commands import RecordAttempt
 from scheduler.engine.explain import PreemptionMemory
 from scheduler.engine.recording.door import History
+from tests.controller.serve.asking import basis
 from tests.controller.serve.rights import Rights, guarded, served
-from tests.controller.serve.test_questions import basis
 from tests.engine.driver import Cluster
 
 

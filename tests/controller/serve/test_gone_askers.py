@@ -10,7 +10,7 @@ from pathlib import Path
 from scheduler.engine.questions.trial import Basis
 from scheduler.testing.documents import pod_json
 from tests.controller.conftest import until
-from tests.controller.serve.test_questions import PATH, asking, basis, post, small
+from tests.controller.serve.asking import PATH, asking, basis, post, small
 
 
 async def test_who_hangs_up_while_a_configuration_is_read_asks_nothing_more_until_it_is(tmp_path: Path) -> None:

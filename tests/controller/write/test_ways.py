@@ -206,7 +206,9 @@ async def test_a_proxy_that_does_not_listen_is_named_in_plain_words(tmp_path: Pa
     port = free_ports(1)[0]
     path = kubeconfig(tmp_path / "k", "http://api.example:8080")
     async with client_of(path, directly, environment={"HTTP_PROXY": f"http://127.0.0.1:{port}"}) as client:
-        with pytest.raises(ApiError, match=f"no answer from the API server: 127.0.0.1:{port}: ") as caught:
+        with pytest.raises(
+            ApiError, match=f"no answer from the API server: Cannot connect to 127.0.0.1:{port}: "
+        ) as caught:
             await write(client)
     assert "ssl" not in str(caught.value)
 
