@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -118,62 +119,66 @@ async def test_no_call_of_a_cycle_waits_for_the_binds_of_a_slow_extender() -> No
     assert answers == [ExtenderAnswered(120, b"{}")]
 
 
-async def test_there_is_room_for_as_many_binds_of_extenders_as_they_have_connections() -> None:
-    """One that waited for a connection would wait within its own time, and fail unsent."""
-    goes_on = asyncio.Event()
-    asked: list[str] = []
+class SlowExtender:
+    """An extender at ``url`` that answers once ``goes_on`` is set, and the calls to it."""
+
+    def __init__(self, url: str, asked: list[str], goes_on: asyncio.Event) -> None:
+        self.asked, self.goes_on = asked, goes_on
+        self.answers: list[ExtenderAnswered] = []
+        self.calls = ExtenderCalls(self.answers.append, AlwaysHeld())
+        self._url = url
+
+    def bind(self, ticket: int, seconds: float) -> None:
+        binds = (PodReference("default", "p", "u"), "a")
+        self.calls.submit(CallExtender(ticket, 0, "bind", f"{self._url}/bind", b"{}", seconds, binds))
+
+    def filter(self, ticket: int, seconds: float) -> None:
+        self.calls.submit(CallExtender(ticket, 1, "filter", f"{self._url}/filter", b"{}", seconds))
+
+
+@asynccontextmanager
+async def slow_extender() -> AsyncIterator[SlowExtender]:
+    goes_on, asked = asyncio.Event(), list[str]()
 
     async def handler(request: web.Request) -> web.StreamResponse:
         asked.append(request.path)
         await goes_on.wait()
         return web.Response(body=b"{}")
 
-    answers: list[ExtenderAnswered] = []
-    calls = ExtenderCalls(answers.append, AlwaysHeld())
     async with serving(handler) as url:
+        extender = SlowExtender(url, asked, goes_on)
         try:
-            submitted = 0
-            while calls.has_room_for(1):
-                calls.submit(
-                    CallExtender(submitted, 0, "bind", f"{url}/bind", b"{}", 60.0, (PodReference("d", "p", "u"), "a"))
-                )
-                submitted += 1
-            await until(lambda: len(asked) == submitted)
-            goes_on.set()
-            await until(lambda: calls.has_room_for(submitted))
+            yield extender
         finally:
-            await calls.close()
+            await extender.calls.close()
+
+
+async def test_there_is_room_for_as_many_binds_of_extenders_as_they_have_connections() -> None:
+    async with slow_extender() as extender:
+        submitted = 0
+        while extender.calls.has_room_for(1):
+            extender.bind(submitted, 60.0)
+            submitted += 1
+        await until(lambda: len(extender.asked) == submitted)
+        extender.goes_on.set()
+        await until(lambda: extender.calls.has_room_for(submitted))
     assert submitted == MAX_CONNECTIONS
-    assert not any(answer.error for answer in answers)
+    assert not any(answer.error for answer in extender.answers)
 
 
 async def test_binds_of_pods_that_leave_permit_at_once_wait_for_connections_outside_of_their_own_time() -> None:
-    goes_on = asyncio.Event()
-    asked: list[str] = []
-
-    async def handler(request: web.Request) -> web.StreamResponse:
-        asked.append(request.path)
-        await goes_on.wait()
-        return web.Response(body=b"{}")
-
-    answers: list[ExtenderAnswered] = []
-    calls = ExtenderCalls(answers.append, AlwaysHeld())
-    async with serving(handler) as url:
-        try:
-            binds = (PodReference("default", "p", "u"), "a")
-            for ticket in range(MAX_CONNECTIONS):
-                calls.submit(CallExtender(ticket, 0, "bind", f"{url}/bind", b"{}", 60.0, binds))
-            await until(lambda: len(asked) == MAX_CONNECTIONS)
-            for ticket in range(MAX_CONNECTIONS, 500):
-                calls.submit(CallExtender(ticket, 0, "bind", f"{url}/bind", b"{}", 3.0, binds))
-            calls.submit(CallExtender(500, 1, "filter", f"{url}/filter", b"{}", 3.0))
-            await until(lambda: any(answer.ticket >= MAX_CONNECTIONS for answer in answers))
-            goes_on.set()
-            await until(lambda: len(answers) == 501)
-        finally:
-            await calls.close()
-    assert asked.count("/bind") == 500
-    assert [answer.ticket for answer in answers if answer.error] == [500]
+    async with slow_extender() as extender:
+        for ticket in range(MAX_CONNECTIONS):
+            extender.bind(ticket, 60.0)
+        await until(lambda: len(extender.asked) == MAX_CONNECTIONS)
+        for ticket in range(MAX_CONNECTIONS, 500):
+            extender.bind(ticket, 3.0)
+        extender.filter(500, 3.0)
+        await until(lambda: any(answer.ticket >= MAX_CONNECTIONS for answer in extender.answers))
+        extender.goes_on.set()
+        await until(lambda: len(extender.answers) == 501)
+    assert extender.asked.count("/bind") == 500
+    assert [answer.ticket for answer in extender.answers if answer.error] == [500]
 
 
 async def test_an_extender_that_is_not_there_is_an_error() -> None:
