@@ -1,10 +1,11 @@
-"""What the shipped command does with open binds when it is asked to leave."""
+"""How the shipped command leaves: with open binds, and with plugins that do not end."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,29 @@ from tests.limits import WAIT_SECONDS
 ROOT = Path(__file__).parents[2]
 
 
+async def log_of_leaving(
+    connection: ConnectionSettings, is_time: Callable[[], bool], options: tuple[str, ...]
+) -> bytes:
+    """The log of a scheduler that gets SIGTERM at that time, and leaves with exit code 0."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "scheduler", "run", f"--kubeconfig={connection.kubeconfig}", "--secure-port=0"),
+        *options,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+    )
+    try:
+        await until(is_time)
+        process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(WAIT_SECONDS):
+            _, log = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0
+    return log
+
+
 async def test_a_bind_whose_outcome_is_unknown_is_settled_before_the_process_leaves(
     cluster: EmbeddedCluster, connection: ConnectionSettings, client: ApiClient
 ) -> None:
@@ -26,21 +50,9 @@ async def test_a_bind_whose_outcome_is_unknown_is_settled_before_the_process_lea
     await create(client, "/api/v1/nodes", node_json("n1"))
     await create(client, PODS, pod_json("p", scheduler="tandem-scheduler"))
     cluster.faults.fail("POST", "/pods/p/binding", 504, reason="Timeout")
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "scheduler", "run", f"--kubeconfig={connection.kubeconfig}"),
-        *("--leader-elect=false", "--secure-port=0"),
-        stderr=asyncio.subprocess.PIPE,
-        cwd=ROOT,
-    )
-    try:
-        await until(lambda: not cluster.faults.rules)
-        process.send_signal(signal.SIGTERM)
-        _, log = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0 and b"Binds settled" in log
+    options = ("--leader-elect=false",)
+    log = await log_of_leaving(connection, lambda: not cluster.faults.rules, options)
+    assert b"Binds settled" in log
     assert (await read(client, f"{PODS}/p"))["spec"]["nodeName"] == "n1"
 
 
@@ -92,21 +104,7 @@ async def test_no_plugin_that_ignores_its_cancellation_keeps_the_process_from_le
     (folder / "clings.py").write_text(PLUGIN.format(waits=waits))
     configuration = tmp_path / "configuration.yaml"
     configuration.write_text(CONFIGURATION)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "scheduler", "run", f"--kubeconfig={connection.kubeconfig}"),
-        *("--leader-elect-resource-namespace=default", "--secure-port=0"),
-        *(f"--config={configuration}", f"--plugin-folder={folder}"),
-        stderr=asyncio.subprocess.PIPE,
-        cwd=ROOT,
-    )
-    try:
-        await until((folder / "has-begun").exists)
-        process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(WAIT_SECONDS):
-            _, log = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0 and b"Binds settled" in log
+    options = ("--leader-elect-resource-namespace=default", f"--config={configuration}", f"--plugin-folder={folder}")
+    log = await log_of_leaving(connection, (folder / "has-begun").exists, options)
+    assert b"Binds settled" in log
     assert b"Lease released" in log and b"Leaving without what does not end" in log
